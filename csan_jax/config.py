@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from common_jax.data.table_format import ENDINGS
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
 from common_jax.io.copies import local_copy
 from common_jax.io.files import ending, exists, file_endings, names_in
+from common_jax.io.paths import expand_user
 
 if TYPE_CHECKING:
     from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
@@ -193,7 +193,7 @@ class DataConfig(SplitsConfig):
 
     @functools.cached_property
     def _folder(self) -> Path:
-        return local_copy(os.path.expanduser(self.dir), "data.dir")
+        return local_copy(expand_user(self.dir, "data.dir"), "data.dir")
 
     def is_table(self, name: str) -> bool:
         """Whether a name of `train`, `dev` or `test` is that of a table, or of a file without a

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from common_jax.export.child import Limits as ChildLimits
     from common_jax.predictor import Option
 
-_USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC)  # system errors that the arguments cause
+# system errors that the arguments or the disk cause
+_USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _LESS_MEMORY = (
     "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model need less"
 )

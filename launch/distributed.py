@@ -25,9 +25,11 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from common_jax.errors import UserError, causes
+from common_jax.io.progress import hangup, leave_terminal
+from launch.rendezvous import meet
 
 HEARTBEAT_SECONDS = 20  # timeout of the heartbeats of a process
 JOIN_SECONDS = 300  # timeout for all processes to start
@@ -46,7 +48,7 @@ class DistributedArgs:
       coordinator: HOST:PORT of the first process, without a scheduler.
       count: number of processes.
       number: number of this process, from 0.
-      devices: numbers of this machine's devices that this process uses; None for all.
+      devices: numbers of this machine's devices that this process uses; None for all that it sees.
     """
 
     scheduler: str = ""
@@ -74,7 +76,7 @@ class DistributedArgs:
         """
         where, count, number = args.coordinator, args.num_processes, args.process_id
         if where is None and count is None and number is None:
-            return cls._of_torchrun(os.environ) or cls(scheduler=scheduler(os.environ))
+            return cls._of_torchrun(os.environ) or cls._of_scheduler(os.environ)
         if count is not None and count < 1:
             raise UserError(f"--num_processes {count}: at least 1")
         if count == 1 and where is None and number in (None, 0):
@@ -103,9 +105,23 @@ class DistributedArgs:
             raise UserError(f"RANK={number}: from 0 to WORLD_SIZE - 1, {count - 1}")
         # torchrun's own store listens at MASTER_PORT
         port += environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        local = environment.get("LOCAL_RANK", "")
-        shared = environment.get("LOCAL_WORLD_SIZE", "1") != "1" and local.isdecimal()
-        return cls("", f"{host}:{port}", count, number, (int(local),) if shared else None)
+        devices = local_devices(environment, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        return cls("", f"{host}:{port}", count, number, devices)
+
+    @classmethod
+    def _of_scheduler(cls, environment: Mapping[str, str]) -> Self:
+        """The processes of a scheduler; the first ones of a machine use the first of its GPUs."""
+        name = scheduler(environment)
+        if name == SLURM:
+            if environment.get("SLURM_STEP_NUM_TASKS") == "1":
+                raise UserError(
+                    f"SLURM_NTASKS={environment['SLURM_NTASKS']}, but this is the only task of its "
+                    "step, as in salloc's shell: start all tasks with srun, or give "
+                    "--num_processes=1, which trains alone"
+                )
+            return cls(SLURM, devices=local_devices(_slurm_node(environment), "rank", "size"))
+        names = ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")
+        return cls(name, devices=local_devices(environment, *names))
 
     def start(self) -> None:
         """Returns in a child process, before any library has threads; a single process returns at
@@ -124,22 +140,40 @@ class DistributedArgs:
         _redirect_libraries()
         import jax
 
-        address = (self.coordinator, self.count, self.number) if self.coordinator else ()
         try:
+            coordinator, count, number = self._detected()
+            if (
+                coordinator is None
+                and self.scheduler == CLOUD_TPU
+                and not _several_hosts(os.environ)
+            ):
+                return
+            if None in (coordinator, count, number):
+                raise RuntimeError("no known environment")
+            meet(coordinator, count, number, JOIN_SECONDS, ALONE if self.scheduler else "")
             jax.distributed.initialize(
-                *address,
+                *(coordinator, count, number),
                 local_device_ids=self.devices,
-                cluster_detection_method="deactivate" if address else None,
+                cluster_detection_method="deactivate",
                 initialization_timeout=JOIN_SECONDS,
                 heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             )
+        except UserError:
+            raise
         except Exception as error:  # each scheduler's detection raises its own exceptions
-            single = "," not in os.environ.get("TPU_WORKER_HOSTNAMES", "")
-            if self.scheduler == CLOUD_TPU and single and "should be defined" in str(error):
-                return
             raise UserError(self._message(error)) from error
         if jax.process_index() > 0:  # only the first process logs
             logging.disable(logging.WARNING)
+
+    def _detected(self) -> tuple[Any, Any, Any]:
+        """Coordinator, count and number, by JAX's detection if they are not given; it would also
+        give each process a single GPU."""
+        if self.coordinator:
+            return self.coordinator, self.count, self.number
+        from jax._src.clusters import ClusterEnv
+
+        unset = (os.environ.get("JAX_COORDINATOR_ADDRESS"), None, None, None, None)
+        return ClusterEnv.auto_detect_unset_distributed_params(*unset, JOIN_SECONDS)[:3]
 
     def _message(self, error: Exception) -> str:
         """The message of an error while connecting."""
@@ -153,7 +187,8 @@ class DistributedArgs:
         )
 
 
-CLOUD_TPU = "Cloud TPU"
+CLOUD_TPU, SLURM, OPEN_MPI = "Cloud TPU", "SLURM", "Open MPI"
+ALONE = "; --num_processes=1 trains alone"
 
 
 def scheduler(environment: Mapping[str, str]) -> str:
@@ -163,15 +198,67 @@ def scheduler(environment: Mapping[str, str]) -> str:
     """
     more = lambda name: environment.get(name, "").isdecimal() and int(environment[name]) > 1
     if more("SLURM_NTASKS") and {"SLURM_STEP_NODELIST", "SLURM_PROCID"} <= environment.keys():
-        return "SLURM"
+        return SLURM
     if more("OMPI_COMM_WORLD_SIZE"):
-        return "Open MPI"
+        return OPEN_MPI
     if {"KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX"} <= environment.keys():
         return "Kubernetes"
-    tpu = "," in environment.get("TPU_WORKER_HOSTNAMES", "") or (
+    tpu = _several_hosts(environment) or (
         importlib.util.find_spec("libtpu") and glob.glob("/dev/accel*") + glob.glob("/dev/vfio/*")
     )
     return CLOUD_TPU if tpu else ""
+
+
+def _several_hosts(environment: Mapping[str, str]) -> bool:
+    return "," in environment.get("TPU_WORKER_HOSTNAMES", "")
+
+
+def local_devices(
+    environment: Mapping[str, str], rank_name: str, size_name: str
+) -> tuple[int, ...] | None:
+    """The GPUs of a process that shares its machine with others; None for all that it sees.
+
+    JAX's detection gives each process one, and leaves the others unused.
+
+    Args:
+      rank_name, size_name: the variables with the number of the process on its machine, and with
+        the number of processes there.
+
+    Raises:
+      UserError: for GPUs that cannot be shared equally.
+    """
+    rank, size = (environment.get(name, "") for name in (rank_name, size_name))
+    if not (rank.isdecimal() and size.isdecimal()) or int(size) < 2:
+        return None
+    seen, on_node = _gpus(environment), environment.get("SLURM_GPUS_ON_NODE", "")
+    if 0 < seen < max(int(size), int(on_node) if on_node.isdecimal() else 0):
+        return None  # those of this process alone
+    if seen % int(size):
+        raise UserError(
+            f"{seen} GPUs cannot be shared equally by the {size} processes of this machine: start "
+            "one, which uses all of them, or one for each GPU"
+        )
+    each = max(seen // int(size), 1)
+    return tuple(range(int(rank) * each, (int(rank) + 1) * each))
+
+
+def _gpus(environment: Mapping[str, str]) -> int:
+    """The number of NVIDIA GPUs that this process sees."""
+    if (visible := environment.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return len([name for name in visible.split(",") if name.strip() not in ("", "-1")])
+    return len(glob.glob("/dev/nvidia[0-9]*"))
+
+
+def _slurm_node(environment: Mapping[str, str]) -> dict[str, str]:
+    """Adds "rank" and "size" on its node, of a task of a SLURM step, to the variables.
+
+    SLURM_STEP_TASKS_PER_NODE is as "2(x3),1": three nodes with two tasks, one with one.
+    """
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", environment.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    sizes = [size for size, nodes in counts for _ in range(int(nodes or 1))]
+    node = environment.get("SLURM_NODEID", "")
+    size = sizes[int(node)] if node.isdecimal() and int(node) < len(sizes) else ""
+    return {**environment, "rank": environment.get("SLURM_LOCALID", ""), "size": size}
 
 
 def exit_process(status: int, error: BaseException | None = None) -> None:
@@ -205,6 +292,8 @@ def _continue_in_child() -> None:
     child = os.fork()
     if not child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent to both; the parent forwards it
+        for number in hangup():
+            signal.signal(number, lambda number, frame: leave_terminal())
         if sys.platform.startswith("linux"):  # end with the parent
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
@@ -213,9 +302,10 @@ def _continue_in_child() -> None:
 
     def forward(number: int, frame: object) -> None:
         signals.append(number)
+        leave_terminal()
         os.kill(child, signal.SIGTERM)  # which JAX handles
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, *hangup()):
         signal.signal(number, forward)
     _, status = os.waitpid(child, 0)
     _exit_like_child(os.waitstatus_to_exitcode(status), signals)

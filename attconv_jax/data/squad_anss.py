@@ -25,6 +25,7 @@ from common_jax.data.prepared import require_some
 from common_jax.data.tfds import write
 from common_jax.errors import UserError
 from common_jax.io.files import find_file
+from common_jax.io.paths import expand_user
 
 NAME = "squad_anss"
 HELDOUT = 48_307  # pairs in the paper's dev
@@ -63,7 +64,7 @@ def build(
     files = {"train": train, "test": test}
     for split, file in files.items():
         bad_examples = BadExamples(on_bad_example, "on_bad_example")
-        source = Selection(find_file(Path(file).expanduser()))
+        source = Selection(find_file(Path(expand_user(file))))
         splits[split] = list(source.read(bad_examples))
         require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
         if dropped := summary(bad_examples.counts):
@@ -75,7 +76,7 @@ def build(
     splits |= {
         split: [splits["train"][row] for row in split_rows] for split, split_rows in rows.items()
     }
-    builder = _builder(splits, Path(folder).expanduser())
+    builder = _builder(splits, Path(expand_user(folder)))
     if builder.is_prepared():
         raise UserError(f"{builder.data_path}: already exists; delete it, or name another folder")
     try:

@@ -18,7 +18,7 @@ from jaxtyping import Int, Int32, Int64
 
 from common_jax.data import raw_files
 from common_jax.errors import UserError
-from common_jax.io import checksums
+from common_jax.io import checksums, guards, lock
 from common_jax.io.copies import cache_on_disk, download, upload
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 
@@ -222,8 +222,6 @@ def prepare(
     Raises:
       UserError: if `cache_dir` cannot be written, or by `build`.
     """
-    from filelock import FileLock, Timeout
-
     text = _text(fingerprint)
     path, shared = _folder(cache_dir, text), _shared(cache_dir, text)
     cache_dir, name = path.parent, path.name
@@ -232,13 +230,8 @@ def prepare(
         if path.is_dir() and shared is None:
             return path
         cache_dir.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(cache_dir / f"{name}.lock")
-        try:
-            held = lock.acquire(blocking=False)
-        except Timeout:
-            _log.info("waiting for another process that prepares %s", path)
-            held = lock.acquire()
-        with held:
+        waiting = lambda: _log.info("waiting for another process that prepares %s", path)
+        with lock.held(cache_dir / f"{name}.lock", waiting):
             if not path.is_dir():
                 shutil.rmtree(unfinished, ignore_errors=True)
                 unfinished.mkdir()
@@ -248,6 +241,7 @@ def prepare(
                         build(unfinished)
                         checksums.seal(unfinished, leave=NOT_CONTENT)
                         (unfinished / _FINGERPRINT).write_text(text + "\n", "utf-8")
+                    guards.require(path)
                     unfinished.rename(path)
                 except BaseException:
                     shutil.rmtree(unfinished, ignore_errors=True)

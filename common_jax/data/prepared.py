@@ -8,7 +8,6 @@ import abc
 import dataclasses
 import functools
 import logging
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
-from common_jax.io.paths import AnyPath, as_path
+from common_jax.io.paths import AnyPath, as_path, expand_user
 from common_jax.text.cleaning import FAR
 
 if TYPE_CHECKING:
@@ -220,9 +219,7 @@ class PreparedData(abc.ABC):
         paths = {name: fields.get(name) for name in ("dir", "vectors")}
         paths["vocabulary_from"] = str(preparation.vocabulary_from or "")
         absolute = {
-            k: str(as_path(os.path.expanduser(path)).absolute())
-            for k, path in paths.items()
-            if path
+            k: str(as_path(expand_user(path)).absolute()) for k, path in paths.items() if path
         }
         kept = {k: v for k, v in fields.items() if k not in self.config.not_prepared}
         splits = list(preparation.splits)

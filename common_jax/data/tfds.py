@@ -5,7 +5,6 @@ import difflib
 import importlib
 import io
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from common_jax.errors import UserError
+from common_jax.io import lock
 from common_jax.io.copies import local_copy
+from common_jax.io.paths import expand_user
 
 _FORMAT = "array_record"  # can be read, and written, without TensorFlow
 _GROUPS = ("translate", "text", "question_answering")  # their builders register on import
@@ -45,7 +46,7 @@ class Dataset:
         """
         import tensorflow_datasets as tfds
 
-        path = local_copy(os.path.expanduser(folder), "data.dir") if folder else ""
+        path = local_copy(expand_user(folder, "data.dir"), "data.dir") if folder else ""
         self.name, self._folder = name, str(path)
         builder = self._open()
         if not builder.is_prepared():
@@ -130,7 +131,6 @@ class Dataset:
 
     def _prepare(self, root: Path) -> None:
         """Downloads and generates; other processes that need it wait."""
-        from filelock import FileLock
         from tensorflow_datasets.core.download import downloader
 
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # else a line for each retry
@@ -138,8 +138,7 @@ class Dataset:
         _log.info("preparing %s in %s, from the network", self.name, root)
         try:
             root.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock")
-            with lock:
+            with lock.held(root / f".{re.sub('[^a-zA-Z0-9_.-]', '-', self.name)}.lock"):
                 write(self._open())
         except Exception as error:  # a builder can raise anything
             raise UserError(f"data.tfds={self.name}: {_explain(error, root)}") from error

@@ -3,7 +3,6 @@
 import abc
 import json
 import logging
-import os
 from collections import Counter
 from collections.abc import Mapping
 from importlib import metadata
@@ -21,6 +20,7 @@ from common_jax.data.epoch_plan import BucketPlan, Mixture, choose_shapes
 from common_jax.data.prepared import PreparedData
 from common_jax.errors import UserError
 from common_jax.io.copies import local_copy
+from common_jax.io.paths import expand_user
 from common_jax.text.vectors import Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import ENGLISH, Rule
@@ -181,7 +181,7 @@ def vectors_identity(file: str) -> Any:
     Raises:
       UserError: if it cannot be read.
     """
-    return file_identity(local_copy(os.path.expanduser(file))) if file else None
+    return file_identity(local_copy(expand_user(file))) if file else None
 
 
 def read_word_vectors(
@@ -196,7 +196,7 @@ def read_word_vectors(
       UserError: as `common_jax.text.vectors.read_vectors`, naming the key.
     """
     try:
-        vectors = read_vectors(local_copy(os.path.expanduser(file)), words, dim, bad_examples)
+        vectors = read_vectors(local_copy(expand_user(file)), words, dim, bad_examples)
     except UserError as error:
         raise UserError(f"data.vectors: {error}") from error
     covered = sum(words[word] for word in vectors.rows)

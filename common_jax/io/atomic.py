@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from common_jax.errors import UserError, causes
+from common_jax.io import guards
 from common_jax.io.paths import AnyPath, in_bucket
 
 PARTIAL = ".partial"  # end of the names of files that are being written
@@ -22,8 +23,12 @@ def writing(path: AnyPath, advice: Callable[[], str] = str) -> Iterator[None]:
 
     Args:
       advice: called upon an error; returns the end of the message.
+
+    Raises:
+      UserError: also if the lock of a folder above has been lost (`common_jax.io.guards`).
     """
     try:
+        guards.require(path)
         yield
     except UserError:
         raise

@@ -22,6 +22,7 @@ from etils import epath
 from etils.epath import backend, gpath, stat_utils
 
 from common_jax.errors import UserError
+from common_jax.io import guards
 
 # The first request to a bucket fails after about 12 seconds, those after it, in a run that would be
 # lost, after some minutes.
@@ -36,9 +37,6 @@ _CREDENTIALS = (
     "credentials are those of the machine's service account, of GOOGLE_APPLICATION_CREDENTIALS, or "
     "of gcloud auth application-default login"
 )
-
-# Called before writes below a folder, by its key; an exception prevents the write.
-guards: dict[str, Callable[[], None]] = {}
 
 
 _reached: set[str] = set()  # buckets that have answered
@@ -128,13 +126,11 @@ class _Key:
 
     def write(self, content: bytes | None, if_equal: bytes | None = None) -> bytes:
         """Writes or deletes the object; returns its generation, empty if it was not `if_equal`."""
-        for prefix, require in [*guards.items()]:
-            if self.url.startswith(prefix):
-                require()
+        guards.require(self.url)
         return self.write_unguarded(content, if_equal)
 
     def write_unguarded(self, content: bytes | None, if_equal: bytes | None = None) -> bytes:
-        """As `write`, also without the lock of the run."""
+        """As `write`, also without the lock of the folder."""
         write = lambda store: store.write(self.name, content, if_equal=if_equal)
         return self.result(write, len(content or b"")).generation
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from common_jax.errors import UserError
-from common_jax.io import checksums
+from common_jax.io import checksums, lock
 from common_jax.io.atomic import PARTIAL, replace_bytes, write_json
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import AnyPath, as_path, expand_user, in_bucket
 
 CACHE = "~/.cache/conv-attention-jax"
 _COPIES = "bucket"  # in the cache
@@ -27,13 +27,15 @@ _log = logging.getLogger(__name__)
 
 def cache_on_disk(cache_dir: str | Path) -> Path:
     """The folder of this machine for a cache, which may be in a bucket."""
-    return Path(os.path.expanduser(CACHE if in_bucket(cache_dir) else as_path(cache_dir)))
+    return Path(
+        expand_user(CACHE if in_bucket(cache_dir) else as_path(cache_dir), "data.cache_dir")
+    )
 
 
 def cache_of(path: AnyPath) -> Path:
     """The folder of this machine for copies of a path in a bucket."""
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:20]
-    folder = Path(CACHE).expanduser() / _COPIES / digest
+    folder = Path(expand_user(CACHE)) / _COPIES / digest
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -52,12 +54,10 @@ def local_copy(path: str | AnyPath, key: str = "") -> Path:
     """
     if not in_bucket(path):
         return Path(as_path(path))
-    from filelock import FileLock
-
     source = as_path(path)
     folder = cache_of(source)
     target, record_file = folder / source.name, folder / _RECORD
-    with FileLock(folder / ".lock"):
+    with lock.held(folder / ".lock"):
         files = [source] if source.is_file() else checksums.files_in(source)
         if not files:
             raise UserError(f"{key}={path}: nothing there" if key else f"{path}: nothing there")

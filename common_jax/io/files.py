@@ -16,7 +16,7 @@ from typing import cast
 
 from common_jax.errors import UserError
 from common_jax.io.copies import local_copy
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import AnyPath, as_path, expand_user, in_bucket
 
 # The first bytes of each compression, by its name's ending.
 _MAGIC = {
@@ -136,7 +136,7 @@ def find_folder(path: str, key: str) -> Path:
     Raises:
       UserError: if it does not exist.
     """
-    folder = local_copy(os.path.expanduser(path), key)
+    folder = local_copy(expand_user(path, key), key)
     if not os.path.isdir(folder):
         raise UserError(f"{key}={path}: no such folder")
     return folder

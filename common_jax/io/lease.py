@@ -1,22 +1,27 @@
-"""A lock in a bucket: an object that is created only if it is absent, and renewed while it is held.
+"""A lock where there are none, in a bucket or on some disks: a record that its holder renews.
 
-Each renewal gives the object a new generation. A process that sees one generation for
-`LEASE_SECONDS` takes the lock over, on the condition that the object still has this generation. No
-clocks are compared: a process measures only its own waiting, and the service orders the writes. The
-holder renews ten times in a lease; before it writes to the folder it renews at once if its last
-renewal is old, as after a suspension, and an object of another generation ends it.
+Each renewal gives the record a new generation, on the condition that it still has the last one. A
+process that sees one generation for `LEASE_SECONDS` takes the lock over, on the same condition. No
+clocks are compared: a process measures only its own waiting, and the service or the disk orders the
+writes. The holder renews ten times in a lease; before it writes to the folder it renews at once if
+its last renewal is old, as after a suspension, and a record of another generation ends it.
 """
 
+import contextlib
+import errno
 import logging
 import os
 import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from common_jax.errors import UserError
-from common_jax.io import bucket
-from common_jax.io.bucket import BucketPath
+from common_jax.io import guards
+from common_jax.io.paths import AnyPath
 
 _log = logging.getLogger(__name__)
 
@@ -26,17 +31,128 @@ _RENEWAL_SECONDS = LEASE_SECONDS / 10
 _POLL_SECONDS = min(1.0, _RENEWAL_SECONDS / 2)
 # Linux counts a suspended machine's time on this clock alone.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_FREE = b"free\n"  # of a record on a disk
+_GONE = (errno.ENOENT, errno.ESTALE)  # a network disk has the second
+
+
+class Found(NamedTuple):
+    """What a record has.
+
+    Attributes:
+      content: b"" if the lock is free.
+      generation: of the record.
+    """
+
+    content: bytes
+    generation: bytes
+
+
+@runtime_checkable
+class Record(Protocol):
+    """A record with conditional writes."""
+
+    def read(self) -> Found:
+        """What it has."""
+
+    def write(self, content: bytes, generation: bytes) -> bytes:
+        """Writes it if it has a generation; returns its new one, b"" if it has another."""
+
+
+class ObjectRecord:
+    """An object in a bucket; deleted when it is free."""
+
+    def __init__(self, key: Any):
+        """
+        Args:
+          key: of `common_jax.io.bucket.BucketPath`.
+        """
+        self._key = key
+
+    def read(self) -> Found:
+        found = self._key.read()
+        content = found.value if found.state == "value" else b""
+        return Found(content, found.stamp.generation)
+
+    def write(self, content: bytes, generation: bytes) -> bytes:
+        return self._key.write_unguarded(content or None, generation)
+
+
+class FolderRecord:
+    """A folder on a disk, with a file for the generation, whose name is a number.
+
+    A write creates the next file, which network disks too do for only one process, and deletes the
+    earlier ones. A process that slept may create a number that was there before: it finds a higher
+    one beside it, and has not written the record. Hence numbers never start again, and a free
+    record has a file too.
+
+    Methods raise a UserError if the folder cannot be read or written.
+    """
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def read(self) -> Found:
+        while True:
+            number = max(self._numbers(), default=0)
+            try:
+                content = (self._folder / str(number)).read_bytes() if number else _FREE
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise self._error(error) from error
+                time.sleep(_POLL_SECONDS / 10)  # renewed just now
+                continue
+            # without content while it is being written
+            content = b"" if content == _FREE else content or b"another process\n"
+            return Found(content, str(number).encode())
+
+    def write(self, content: bytes, generation: bytes) -> bytes:
+        number = int(generation) + 1
+        file = self._folder / str(number)
+        try:
+            self._folder.mkdir(exist_ok=True)
+            with file.open("xb") as opened:
+                try:
+                    opened.write(content or _FREE)
+                    opened.flush()
+                except OSError:
+                    self._delete(number)
+                    raise
+        except FileExistsError:
+            return b""
+        except OSError as error:
+            raise self._error(error) from error
+        numbers = self._numbers()
+        written = max(numbers, default=number) == number
+        for earlier in [n for n in numbers if n < number] if written else [number]:
+            self._delete(earlier)
+        return str(number).encode() if written else b""
+
+    def _numbers(self) -> list[int]:
+        try:
+            return [int(name) for name in os.listdir(self._folder) if name.isdecimal()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._error(error) from error
+
+    def _delete(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            (self._folder / str(number)).unlink()
+
+    def _error(self, error: OSError) -> UserError:
+        return UserError(f"{self._folder}: cannot be written: {error.strerror}")
 
 
 class Lease:
-    """The lock of this process on the folder of an object."""
+    """The lock of this process on a folder, by a record in it."""
 
-    def __init__(self, path: BucketPath):
-        self._path, self._key = path, path.key
+    def __init__(self, folder: AnyPath, record: Record):
+        self._folder, self._record = folder, record
         name = f"process {os.getpid()} on {socket.gethostname()}"
         self._content = f"{name}\n{secrets.token_hex(8)}\n".encode()
         self._mutex, self._ended = threading.Lock(), threading.Event()
         self._generation, self._renewed = b"", 0.0
+        self._remove_guard: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def acquire(self) -> str:
@@ -44,30 +160,29 @@ class Lease:
 
         Waits for the end of the lease of a process that does not renew it.
         """
-        found = self._key.read()
+        found = self._record.read()
         until, logged = _now() + LEASE_SECONDS, False
-        while found.state == "value" and _now() < until:
+        while found.content and _now() < until:
             if not logged and until - _now() < LEASE_SECONDS - 2 * _RENEWAL_SECONDS:
-                logged, name = True, holder(found.value)
-                _log.info("%s: waiting %.0f s, the lease of %s", self._path, LEASE_SECONDS, name)
+                logged, name = True, holder(found.content)
+                _log.info("%s: waiting %.0f s, the lease of %s", self._folder, LEASE_SECONDS, name)
             time.sleep(_POLL_SECONDS)
-            seen, found = found, self._key.read(unless=found.stamp.generation)
-            if found.state == "value":
-                return holder(found.value)
-            found = found if found.state == "missing" else seen
-        if self._write(found.stamp.generation):
-            bucket.guards[f"{self._path.parent}/"] = self.require
+            seen, found = found, self._record.read()
+            if found.content and found.generation != seen.generation:
+                return holder(found.content)
+        if self._write(found.generation):
+            self._remove_guard = guards.add(self._folder, self.require)
             self._thread.start()
             return ""
-        return holder(self._key.read().value) or "another process"
+        return holder(self._record.read().content) or "another process"
 
     def release(self) -> None:
-        """Deletes the object if this process still holds it."""
+        """Frees the record if this process still holds it."""
         self._ended.set()
-        bucket.guards.pop(f"{self._path.parent}/", None)
+        self._remove_guard()
         with self._mutex:
             if self._generation:
-                self._key.write_unguarded(None, self._generation)
+                self._record.write(b"", self._generation)
 
     def require(self) -> None:
         """Renews an old lease.
@@ -79,11 +194,11 @@ class Lease:
             if _now() - self._renewed > 3 * _RENEWAL_SECONDS:
                 self._renew()
             if not self._generation:
-                found = self._key.read()
+                found = self._record.read()
                 raise UserError(
-                    f"{self._path.parent}: this process did not renew its lock for "
+                    f"{self._folder}: this process did not renew its lock for "
                     f"{LEASE_SECONDS:.0f} seconds, as when it is suspended, and "
-                    f"{holder(found.value) or 'another process'} has taken it over; the same "
+                    f"{holder(found.content) or 'another process'} has taken it over; the same "
                     "command resumes once that has ended"
                 )
 
@@ -95,7 +210,7 @@ class Lease:
                     return
                 try:
                     self._renew()
-                except UserError:  # of the service: `require` will raise the next one
+                except UserError:  # of the service or disk: `require` will raise the next one
                     continue
 
     def _renew(self) -> None:
@@ -103,12 +218,12 @@ class Lease:
             self._generation = b""
 
     def _write(self, generation: bytes) -> bool:
-        """Writes the object if it has a generation; returns whether it is this process's now."""
+        """Writes the record if it has a generation; returns whether it is this process's now."""
         began = _now()
-        written = self._key.write_unguarded(self._content, generation)
+        written = self._record.write(self._content, generation)
         if not written:  # or the answer to a first attempt was lost
-            found = self._key.read()
-            written = found.stamp.generation if found.value == self._content else b""
+            found = self._record.read()
+            written = found.generation if found.content == self._content else b""
         self._generation, self._renewed = written, began if written else self._renewed
         return bool(written)
 

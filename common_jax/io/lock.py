@@ -1,12 +1,25 @@
-"""Locks between processes, on a file that names the holder, or on an object in a bucket."""
+"""Locks between processes: on a file that names the holder, or where there are none, by a lease."""
 
+import contextlib
+import errno
+import logging
 import os
 import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from common_jax.io.paths import AnyPath, in_bucket
 
-_held: dict[str, Any] = {}  # by this process, by file; released when it ends
+_log = logging.getLogger(__name__)
+
+# A disk without locks: NFS without a lock daemon; Lustre without its option; others; Cray's DVS.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, 524)
+_POLL_SECONDS = 0.1
+
+_held: dict[str, contextlib.ExitStack] = {}  # by this process, by file; released when it ends
+_warned = set[str]()  # the reasons that were logged
 
 
 def acquire(file: AnyPath, *, keep: bool = True) -> str:
@@ -19,43 +32,86 @@ def acquire(file: AnyPath, *, keep: bool = True) -> str:
 
     Returns: the other process that holds it; "" if there is none.
     """
-    from filelock import FileLock, Timeout
-
     key = _key(file)
     if key in _held:
         return ""
-    if in_bucket(file):
-        return _acquire_object(file, keep)
-    holder = file.read_text(errors="replace") if file.exists() else ""
-    lock = FileLock(file)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        file.write_text(holder)  # the attempt may have emptied it
-        return holder.strip() or "another process"
-    if keep:
-        _held[key] = lock
-        file.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
-    else:
-        lock.release()
+    with contextlib.ExitStack() as locks:
+        if holder := _lock(file, locks):
+            return holder
+        if keep:
+            if not in_bucket(file):
+                file.write_text(f"process {os.getpid()} on {socket.gethostname()}\n")
+            _held[key] = locks.pop_all()
     return ""
 
 
 def release(file: AnyPath) -> None:
     """Lets other processes acquire the lock."""
-    if lock := _held.pop(_key(file), None):
-        lock.release()
+    if locks := _held.pop(_key(file), None):
+        locks.close()
 
 
-def _acquire_object(file: AnyPath, keep: bool) -> str:
-    from common_jax.io.lease import Lease
+@contextlib.contextmanager
+def held(file: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """A context that holds the lock of a file on a disk.
 
-    lease = Lease(cast(Any, file))
-    if (holder := lease.acquire()) == "":
-        _held[_key(file)] = lease
-        if not keep:
-            release(file)
+    Args:
+      waiting: called once if another process, or another thread of this one, holds it.
+    """
+    with contextlib.ExitStack() as locks:
+        if _lock(file, locks):
+            waiting()
+            while _lock(file, locks):
+                time.sleep(_POLL_SECONDS)
+        yield
+
+
+def lease_folder(file: AnyPath) -> AnyPath:
+    """The folder of the lease of a file on a disk without locks."""
+    return file.with_name(f"{file.name}.lease")
+
+
+def _lock(file: AnyPath, locks: contextlib.ExitStack) -> str:
+    """Locks a file; adds what releases it to `locks`, or returns the other holder."""
+    from filelock import FileLock, Timeout
+
+    from common_jax.io.lease import FolderRecord, Lease, ObjectRecord
+
+    if in_bucket(file):
+        lease = Lease(file.parent, ObjectRecord(cast(Any, file).key))
+    else:
+        holder = file.read_text(errors="replace") if file.exists() else ""
+        lock = FileLock(file, fallback_to_soft=False)
+        try:
+            lock.acquire(blocking=False)
+            locks.callback(lock.release)
+        except Timeout:
+            file.write_text(holder)  # the attempt may have emptied it
+            return holder.strip() or "another process"
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            _warn(file.parent, error.strerror or str(error))
+        else:
+            if not lease_folder(file).exists():  # of a machine that mounts the disk without locks
+                return ""
+        lease = Lease(file.parent, FolderRecord(cast(Path, lease_folder(file))))
+    if not (holder := lease.acquire()):
+        locks.callback(lease.release)
     return holder
+
+
+def _warn(folder: AnyPath, reason: str) -> None:
+    """Logs once that a disk has no locks."""
+    from common_jax.io.lease import LEASE_SECONDS
+
+    if reason not in _warned:
+        _warned.add(reason)
+        _log.warning(
+            "%s: this disk has no file locks (%s): a lease replaces them, which is renewed while "
+            "the command runs; after a kill, the next command waits %.0f s for its end",
+            *(folder, reason, LEASE_SECONDS),
+        )
 
 
 def _key(file: AnyPath) -> str:

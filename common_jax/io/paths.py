@@ -45,6 +45,24 @@ def as_path(path: str | os.PathLike[str]) -> AnyPath:
     )
 
 
+def expand_user(path: str | os.PathLike[str], key: str = "") -> str:
+    """A path with the home folder for "~".
+
+    Args:
+      key: the config key or flag with the path, for the message.
+
+    Raises:
+      UserError: if there is no home folder.
+    """
+    text = os.path.expanduser(path)
+    if text.startswith("~") and text.split("/")[0] == "~":
+        name = f"{key}={os.fspath(path)}" if key else os.fspath(path)
+        raise UserError(
+            f"{name}: this user has no home folder: set the variable HOME, or write the path"
+        )
+    return text
+
+
 def in_bucket(path: str | os.PathLike[str]) -> bool:
     """Whether a path is in a bucket."""
     return os.fspath(path).startswith(GS)

@@ -1,6 +1,9 @@
-"""Progress bars on standard error, shown on terminals alone."""
+"""Progress bars on standard error, shown on terminals alone, and terminals that are closed."""
 
+import errno
 import logging
+import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -26,3 +29,20 @@ def progress(items: Iterable[T], description: str, unit: str) -> Iterator[T]:
         file=sys.stderr,
     )
     return iter(bar)
+
+
+def hangup() -> tuple[int, ...]:
+    """SIGHUP, which a terminal sends when it is closed, unless it is ignored, as under nohup."""
+    return () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+
+
+def leave_terminal() -> None:
+    """Redirects outputs to a terminal that has been closed, where a write would fail, to none."""
+    for descriptor in (1, 2):
+        try:
+            os.ttyname(descriptor)
+        except OSError as error:
+            if error.errno == errno.EIO:
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, descriptor)
+                os.close(null)

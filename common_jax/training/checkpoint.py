@@ -19,7 +19,7 @@ from typing import Any
 import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
-from common_jax.io import checksums
+from common_jax.io import checksums, guards
 from common_jax.io.atomic import move_folder, remove_folder, replace_text, writing
 from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.training.multihost import (
@@ -71,6 +71,7 @@ class Checkpoints:
     """
 
     def __init__(self, run: RunFolder, best_metric: str, keep: int = 2, data: str = ""):
+        run.require_path()
         self._run, self._keep = run, keep
         self._folder, self._damaged = run.checkpoints, run.damaged
         self._data = data
@@ -228,6 +229,7 @@ class Checkpoints:
     def _make_saver(self) -> ocp.CheckpointManager:
         if in_bucket(self._folder):
             _list_by_prefix()
+        _lock_by_files()
         if is_first():
             self._remove_unfinished()
         self._set_damaged_aside()
@@ -253,6 +255,7 @@ class Checkpoints:
 
     def _seal_unfinished(self) -> None:
         """Adds checksums before Orbax completes the step."""
+        guards.require(self._folder)
         name = str(self._saving) if in_bucket(self._folder) else f"{self._saving}.*tmp*"
         for path in self._folder.glob(name):
             checksums.seal(path, leave=_LATE)
@@ -370,6 +373,18 @@ def _list_by_prefix() -> None:
     from orbax.checkpoint._src.path import gcs_utils
 
     gcs_utils.is_hierarchical_namespace_enabled = lambda path: False
+
+
+def _lock_by_files() -> None:
+    """TensorStore locks a file that it writes by the system, which some network disks cannot; a
+    second file, which it creates only if it is absent, is a lock on all."""
+    from orbax.checkpoint._src.serialization import tensorstore_utils
+
+    for context in (
+        tensorstore_utils._BASE_TS_CONTEXT,
+        tensorstore_utils._DEFAULT_OCDBT_TS_CONTEXT,
+    ):
+        context["file_io_locking"] = {"mode": "lockfile"}
 
 
 def comparable_score(metrics: Mapping[str, Any], name: str) -> float:

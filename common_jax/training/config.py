@@ -23,7 +23,7 @@ from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import named_class, suggestion
 from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
-from common_jax.io.paths import as_path
+from common_jax.io.paths import as_path, expand_user
 from common_jax.renames import former_keys
 from common_jax.systems import UnknownSystem
 from common_jax.training.config_files import config_file
@@ -72,7 +72,7 @@ def _with_given_rule(config: Any) -> Any:
         return config
     from common_jax.text.vocabulary import Vocabulary
 
-    folder = RunFolder(as_path(given).expanduser()).vocabulary
+    folder = RunFolder(as_path(expand_user(given, "data.vocabulary_from"))).vocabulary
     if not folder.is_dir():
         return config
     words = dataclasses.replace(config.words, rule=Vocabulary.load(local_copy(folder)).rule)
@@ -186,9 +186,7 @@ def task_on_files(
     names = [files] if os.path.exists(files) else names_in(files, "--data")
     config = to_config_dict(task.config)
     config.data.update({**task.other_test_fields, "source": "files", "dir": os.getcwd()})
-    config.data.test = ",".join(
-        str(local_copy(os.path.expanduser(name)).absolute()) for name in names
-    )
+    config.data.test = ",".join(str(local_copy(expand_user(name)).absolute()) for name in names)
     config.data.train = config.data.train or config.data.test  # required, and not read
     config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))
     task = type(task)(config)

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as requests to stop, from a scheduler or Ctrl-C.
+"""SIGTERM, SIGINT and SIGHUP as requests to stop: of a scheduler, Ctrl-C, a closed terminal.
 
 Several processes of a run must stop at the same step, for which JAX's preemption service is used:
 after SIGTERM in any process it synchronizes all of them by the number of their calls of `poll`.
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from jax.experimental import multihost_utils
 
 from common_jax.errors import Interrupted
+from common_jax.io.progress import hangup, leave_terminal
 from common_jax.training.multihost import is_multiprocess
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -22,8 +23,9 @@ ECHO_SECONDS = 10.0
 class PreemptionHandler:
     """A context manager that records a request to stop, which the loop polls between steps.
 
-    A second request raises immediately, unless it is SIGTERM within seconds, which a scheduler and
-    the parent process may both send. Outside the main thread, where Python cannot handle signals,
+    A second request raises immediately, unless it is within seconds and not Ctrl-C: a scheduler and
+    the parent process, or a terminal and its shell, may both send one. SIGHUP stays ignored where
+    it is, by nohup. Outside the main thread, where Python cannot handle signals,
     nothing is recorded. Several processes handle SIGTERM only in `poll`.
 
     Attributes:
@@ -39,7 +41,8 @@ class PreemptionHandler:
 
     def __enter__(self) -> "PreemptionHandler":
         if not is_multiprocess() and threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+            numbers = (*SIGNALS, *hangup())
+            self._before = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
@@ -79,7 +82,8 @@ class PreemptionHandler:
 
     def _handle(self, number: int, frame: object) -> None:
         now, again = time.monotonic(), self.received is not None
-        echo = number == signal.SIGTERM and now - self._last < ECHO_SECONDS
+        echo = number != signal.SIGINT and now - self._last < ECHO_SECONDS
+        leave_terminal()
         self.received, self._last = number, now
         if self._interruptible or (again and not echo):
             raise Interrupted(number)

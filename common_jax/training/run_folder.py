@@ -138,12 +138,23 @@ class RunFolder:
                 f"{resuming(differing, old, new)}choose another --workdir"
             )
 
+    def require_path(self, characters: str = "\\") -> None:
+        """Raises UserError for characters of the path with which checkpoints cannot be read."""
+        path = str(self.path.absolute())
+        if unusable := [character for character in characters if character in path]:
+            raise UserError(
+                f"{path}: {unusable[0]} in the path of a run: the libraries that write and read "
+                "checkpoints take it for something else; name a folder without it"
+            )
+
     def _require_run(self) -> None:
+        self.require_path("\\[")  # TensorStore takes one for a slash, Orbax one for a pattern
         if Export.is_at(self.path):
             raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self.config_file.exists() or not self.path.exists():
             return
-        if not self.path.is_dir() or any(p != self._lock for p in self.path.iterdir()):
+        locks = (self._lock, lock.lease_folder(self._lock))
+        if not self.path.is_dir() or any(p not in locks for p in self.path.iterdir()):
             raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
 
     def metrics(self) -> list[dict[str, Any]]:

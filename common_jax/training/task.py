@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Shaped
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
-from common_jax.io.paths import as_path
+from common_jax.io.paths import as_path, expand_user
 from common_jax.predictor import BoundedProgram, CompiledFunctions, Compute, Predictor
 from common_jax.training.run_folder import RunFolder
 
@@ -276,7 +276,11 @@ class Task(abc.ABC, Generic[Config]):
 def preparation_of(config: Any) -> Preparation:
     """The preparation of a corpus with the vocabulary of `data.vocabulary_from`."""
     folder = config.data.vocabulary_from
-    return Preparation(RunFolder(as_path(folder).expanduser()).vocabulary if folder else None)
+    return Preparation(
+        RunFolder(as_path(expand_user(folder, "data.vocabulary_from"))).vocabulary
+        if folder
+        else None
+    )
 
 
 def _vocabulary(task: Task) -> dict[str, bytes]:

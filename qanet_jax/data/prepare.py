@@ -30,7 +30,7 @@ from common_jax.data.word_level import (
     vectors_identity,
 )
 from common_jax.inputs import columns_of, encode, inputs_to_text
-from common_jax.io.paths import as_path
+from common_jax.io.paths import as_path, expand_user
 from common_jax.text.squad import Question
 from common_jax.text.vectors import Vectors
 from common_jax.text.vocabulary import Vocabulary
@@ -107,7 +107,7 @@ class Builder:
         """The file of fixed vectors; "" if there is none, or for an evaluated split if it is
         missing."""
         file = self._config.data.vectors
-        if self._preparation.splits and file and not as_path(file).expanduser().exists():
+        if self._preparation.splits and file and not as_path(expand_user(file)).exists():
             _log.warning("data.vectors=%s: missing; words that the run lacks are unknown", file)
             return ""
         return file

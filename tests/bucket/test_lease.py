@@ -5,7 +5,7 @@ import time
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.io import bucket, lease, lock
+from common_jax.io import guards, lease, lock
 from common_jax.io.paths import as_path
 from tests.bucket.emulator import BUCKET
 from tests.bucket.test_runs import emulator, service  # noqa: F401  (fixtures)
@@ -25,17 +25,21 @@ def path(service, monkeypatch):  # noqa: F811
     return as_path(URL)
 
 
+def lease_of(path):
+    return lease.Lease(path.parent, lease.ObjectRecord(path.key))
+
+
 def stopped(path):
     """A lock whose process has ended without releasing it."""
-    held = lease.Lease(path)
+    held = lease_of(path)
     assert held.acquire() == ""
     held._ended.set()
-    bucket.guards.clear()
+    guards._guards.clear()
     return held
 
 
 def test_a_lock_has_one_holder_until_it_is_released(path, service):  # noqa: F811
-    first, second = lease.Lease(path), lease.Lease(path)
+    first, second = lease_of(path), lease_of(path)
     assert first.acquire() == ""
     assert second.acquire() == lease.holder(first._content)
     time.sleep(2.5)  # renewed meanwhile
@@ -50,12 +54,12 @@ def test_a_lock_has_one_holder_until_it_is_released(path, service):  # noqa: F81
 def test_a_lock_that_is_not_renewed_is_taken_over_and_its_process_stops_writing(path):
     asleep = stopped(path)
     began = time.monotonic()
-    second = lease.Lease(path)
+    second = lease_of(path)
     assert second.acquire() == ""
     assert time.monotonic() - began >= 2
     with pytest.raises(UserError, match=r"did not renew its lock .* has taken it over"):
         asleep.require()
-    bucket.guards[f"{path.parent}/"] = asleep.require
+    guards.add(path.parent, asleep.require)
     with pytest.raises(UserError, match="did not renew its lock"):
         (path.parent / "metrics").write_text("lost")
     assert not (path.parent / "metrics").exists()
@@ -74,7 +78,7 @@ def test_a_holder_that_slept_less_renews_and_goes_on(path):
 def test_an_answer_that_was_lost_does_not_lose_the_lock(path, service):  # noqa: F811
     """A repeated write fails its own precondition: the service answers 412."""
     service.failure_rate = 0.5
-    held = lease.Lease(path)
+    held = lease_of(path)
     assert held.acquire() == ""
     for _ in range(8):
         held._renew()

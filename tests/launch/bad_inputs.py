@@ -143,6 +143,12 @@ MISTAKES = {
     "an export as --workdir": Mistake(
         "train attconv", "--workdir {export}", "holds an export: choose another --workdir"
     ),
+    "a backslash in --workdir": Mistake(
+        "train csan", r"--workdir {here}/a\\b", r"a\\b: \\ in the path of a run: the libraries"
+    ),
+    "a bracket in --workdir": Mistake(
+        "train qanet", "--workdir {here}/a[1]", r"a\[1\]: \[ in the path of a run: the libraries"
+    ),
     # Data.
     "parallel files of different lengths": Mistake(
         "train csan", PAIRS, r"train\.de", files(train_en="a\nb\n", train_de="a\n")

@@ -12,10 +12,11 @@ import signal
 import socket
 import time
 
+import jax
 import pytest
 
 from common_jax.errors import UserError
-from launch import train
+from launch import distributed, train
 from launch.distributed import LOST, DistributedArgs, scheduler
 from tests.launch.commands import fails, toy_config
 from tests.launch.tiny_runs import RHYTHM, SMALL, evaluated, lines, numbers, result, start
@@ -136,12 +137,14 @@ def agree(one, two):
     return far
 
 
-def stopped(folder, family, number):
+def stopped(folder, family, number, request=signal.SIGTERM):
     """A run of two processes that was stopped by a signal to one of them, and resumed."""
     job = Job(folder, f"stopped{number}", family, 2, 2)
     job.reach(21)
-    job.processes[number].send_signal(signal.SIGTERM)
-    assert job.end() == [143, 143]
+    job.processes[number].send_signal(request)
+    statuses = [143, 143]
+    statuses[number] = 128 + request
+    assert job.end() == statuses
     steps = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.output}
     print(f"\n{family}: process {number} was requested to stop; all stopped at step {steps}")
     (step,) = steps
@@ -158,6 +161,12 @@ def test_two_processes_stopped_by_a_signal_to_one_equal_a_single_process(tmp_pat
     config = ["--config", str(tmp_path / "toy.py"), *overrides]
     train.main([*config, "--workdir", str(tmp_path / "one")])
     agree(tmp_path / "one", two)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1])
+def test_sighup_to_one_stops_all_at_the_same_step(tmp_path, number):
+    stopped(tmp_path, "toy", number, signal.SIGHUP)
 
 
 @pytest.mark.slow
@@ -292,6 +301,96 @@ def test_a_rank_beyond_the_world_is_refused(monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match="RANK=4: from 0 to WORLD_SIZE - 1, 3"):
         DistributedArgs.of(_no_flags())
+
+
+SLURM = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_NODELIST": "node[01-02]",
+    "SLURM_NTASKS": "2",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1",
+}
+FOUR_A_NODE = {
+    **{"SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_TASKS_PER_NODE": "4(x2)"},
+    **{"SLURM_PROCID": "6", "SLURM_LOCALID": "2"},
+}
+TWO_A_NODE = {
+    **{"SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "1,2"},
+    **{"SLURM_PROCID": "2", "SLURM_LOCALID": "1"},
+}
+OMPI = {
+    "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911",
+    **{"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "1"},
+    **{"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
+}
+GPUS = {
+    f"{n} GPUs": {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(n)))} for n in (1, 2, 3, 4, 8)
+}
+ON_NODE = {"SLURM_GPUS_ON_NODE": "8"}
+FIRST = "node01:61447"
+
+
+def passed_to_jax(monkeypatch, environment):
+    """What `jax.distributed.initialize` gets: coordinator, count and number, and the devices."""
+    for name in (*SLURM, *OMPI, "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    calls, met = [], []
+    monkeypatch.setattr(distributed, "meet", lambda *arguments: met.append(arguments))
+    monkeypatch.setattr(distributed, "_redirect_libraries", lambda: None)
+    initialize = lambda *address, **options: calls.append((address, options))
+    monkeypatch.setattr(jax.distributed, "initialize", initialize)
+    DistributedArgs.of(_no_flags()).join()
+    ((address, options),) = calls
+    assert options["cluster_detection_method"] == "deactivate"
+    assert met == [(*address, distributed.JOIN_SECONDS, distributed.ALONE)]
+    return address, options["local_device_ids"]
+
+
+@pytest.mark.parametrize(
+    "environment,address,devices",
+    [
+        # one task a node uses all of its GPUs, of which JAX's detection gives it the first
+        ({**SLURM, **GPUS["8 GPUs"]}, (FIRST, 2, 1), None),
+        ({**SLURM, **GPUS["8 GPUs"], **ON_NODE}, (FIRST, 2, 1), None),
+        ({**SLURM, **FOUR_A_NODE, **GPUS["4 GPUs"]}, (FIRST, 8, 6), (2,)),
+        ({**SLURM, **FOUR_A_NODE, **GPUS["8 GPUs"], **ON_NODE}, (FIRST, 8, 6), (4, 5)),
+        # --gpus-per-task: each sees its own
+        ({**SLURM, **FOUR_A_NODE, **GPUS["1 GPUs"]}, (FIRST, 8, 6), None),
+        ({**SLURM, **FOUR_A_NODE, **GPUS["2 GPUs"], **ON_NODE}, (FIRST, 8, 6), None),
+        ({**SLURM, **TWO_A_NODE, **GPUS["2 GPUs"]}, (FIRST, 3, 2), (1,)),
+        ({**SLURM, **TWO_A_NODE, **GPUS["4 GPUs"], **ON_NODE}, (FIRST, 3, 2), None),
+        ({**SLURM, **FOUR_A_NODE, "CUDA_VISIBLE_DEVICES": ""}, (FIRST, 8, 6), (2,)),  # no GPU
+        ({**OMPI, **GPUS["4 GPUs"]}, ("10.96.0.1:62624", 4, 1), (2, 3)),
+        ({**OMPI, **GPUS["2 GPUs"]}, ("10.96.0.1:62624", 4, 1), (1,)),
+        (
+            {**OMPI, **GPUS["4 GPUs"], "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
+            ("10.96.0.1:62624", 4, 1),
+            None,
+        ),
+    ],
+)
+def test_what_is_passed_to_jax(monkeypatch, environment, address, devices):
+    assert passed_to_jax(monkeypatch, environment) == (address, devices)
+
+
+def test_gpus_that_cannot_be_shared_equally_are_refused(monkeypatch):
+    with pytest.raises(UserError, match="3 GPUs cannot be shared equally by the 2 processes"):
+        passed_to_jax(monkeypatch, {**SLURM, **TWO_A_NODE, **GPUS["3 GPUs"]})
+
+
+def test_the_shell_of_salloc_is_told_how_to_train_alone(monkeypatch):
+    """Its step has one task; SLURM_NTASKS is that of the allocation."""
+    shell = {**SLURM, "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}
+    line = "SLURM_NTASKS=4, but this is the only task .* --num_processes=1, which trains alone"
+    with pytest.raises(UserError, match=line):
+        passed_to_jax(monkeypatch, shell)
+    alone = argparse.Namespace(coordinator=None, num_processes=1, process_id=None)
+    assert DistributedArgs.of(alone) == DistributedArgs()
 
 
 def _no_flags():

@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock
-
+from common_jax.io import lock
 from common_jax.io.atomic import write_json
 from common_jax.training.trackers import TrackedRun, Tracker, tracker_class
 
@@ -85,9 +84,12 @@ class Child:
         """Opens the tracker and writes all rows."""
         threading.Thread(target=self._read, daemon=True).start()
         # until the process of a killed run has ended
-        lock = FileLock(folder / "record.lock")
-        lock.acquire()
-        record = Record(folder, start)
+        with lock.held(folder / "record.lock"):
+            self._write(Record(folder, start), name, folder, title, start, config)
+
+    def _write(
+        self, record: Record, name: str, folder: Path, title: str, start: int, config: Mapping
+    ) -> None:
         title = f"{title}-{record.id}"
         tracked = TrackedRun(folder, title, record.id, start, config, self.warn)
         tracker: Tracker = self._persist(lambda: tracker_class(name)(tracked))

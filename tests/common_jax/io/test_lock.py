@@ -1,0 +1,164 @@
+"""Locks on disks that have none: leases by numbered files."""
+
+import errno
+import fcntl
+import logging
+import os
+import threading
+import time
+
+import pytest
+
+from common_jax.errors import UserError
+from common_jax.io import guards, lease, lock
+from common_jax.io.atomic import writing
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(lease, "_RENEWAL_SECONDS", 0.06)
+    monkeypatch.setattr(lease, "_POLL_SECONDS", 0.03)
+    monkeypatch.setattr(lock, "_warned", set())
+
+
+@pytest.fixture(params=[errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, 524])
+def no_locks(request, monkeypatch):
+    def flock(descriptor, operation):
+        raise OSError(request.param, os.strerror(request.param))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+def lease_of(folder):
+    return lease.Lease(folder, lease.FolderRecord(folder / "lock.lease"))
+
+
+def stopped(folder):
+    """A lease whose process has ended, or sleeps, without releasing it."""
+    held = lease_of(folder)
+    assert held.acquire() == ""
+    held._ended.set()
+    held._thread.join()
+    held._remove_guard()
+    return held
+
+
+def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, caplog):
+    files = [tmp_path / "lock", tmp_path / "corpus" / "lock"]
+    files[1].parent.mkdir()
+    for file in files:
+        assert lock.acquire(file) == "" == lock.acquire(file)
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "this disk has no file locks" in record.getMessage()
+    assert files[0].read_text() == f"process {os.getpid()} on {os.uname().nodename}\n"
+    assert lease_of(tmp_path).acquire().startswith(f"process {os.getpid()} on ")
+    for file in files:
+        lock.release(file)
+    assert lease_of(tmp_path).acquire() == ""
+
+
+def test_other_errors_of_locks_are_errors(tmp_path, monkeypatch):
+    def flock(descriptor, operation):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match="Input/output error"):
+        lock.acquire(tmp_path / "lock")
+    assert not (tmp_path / "lock.lease").exists()
+
+
+def test_a_machine_with_locks_heeds_the_lease_of_one_without(tmp_path):
+    held = lease_of(tmp_path)
+    assert held.acquire() == ""
+    assert lock.acquire(tmp_path / "lock").startswith("process ")
+    held.release()
+    assert lock.acquire(tmp_path / "lock") == ""
+    lock.release(tmp_path / "lock")
+
+
+def test_a_dead_holder_loses_the_lease(tmp_path):
+    stopped(tmp_path)
+    began = time.monotonic()
+    second = lease_of(tmp_path)
+    assert second.acquire() == ""
+    assert 0.6 <= time.monotonic() - began < 3
+    second.release()
+
+
+def test_a_holder_that_slept_too_long_writes_nothing_more(tmp_path):
+    """Not even after the one that took over has ended."""
+    for ended in (False, True):
+        asleep = stopped(tmp_path)
+        second = lease_of(tmp_path)
+        assert second.acquire() == ""
+        time.sleep(0.2)
+        if ended:
+            second.release()
+        remove = guards.add(tmp_path, asleep.require)
+        line = r"did not renew .* has taken it over"
+        with pytest.raises(UserError, match=line), writing(tmp_path / "file"):
+            (tmp_path / "file").write_text("lost")
+        assert not (tmp_path / "file").exists()
+        with writing(tmp_path.parent / "other"):
+            pass
+        remove()
+        second.release()
+
+
+def test_a_holder_that_slept_less_goes_on(tmp_path):
+    held = stopped(tmp_path)
+    time.sleep(0.3)
+    held.require()
+    assert lease_of(tmp_path).acquire() == ""  # after the lease: nothing renews it
+
+
+def test_of_many_contenders_one_gets_the_lease_of_a_dead_one(tmp_path):
+    stopped(tmp_path)
+    results = []
+    contenders = [lease_of(tmp_path) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda c=contender: results.append(c.acquire()))
+        for contender in contenders
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results.count("") == 1
+    (winner,) = [contender for contender in contenders if contender._generation]
+    winner.require()
+    assert len(os.listdir(tmp_path / "lock.lease")) == 1
+
+
+def test_a_late_write_of_an_old_generation_changes_nothing(tmp_path):
+    record = lease.FolderRecord(tmp_path / "lease")
+    old = record.read().generation
+    for content in (b"a", b"b", b"", b"c"):
+        assert record.write(content, record.read().generation)
+    before = record.read()
+    assert record.write(b"late", old) == b"" and record.read() == before
+    assert before.content == b"c" and os.listdir(tmp_path / "lease") == ["4"]
+
+
+def test_a_lease_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "lock.lease").write_text("a file")
+    with pytest.raises(UserError, match=r"lock\.lease: cannot be written: Not a directory"):
+        lease_of(tmp_path).acquire()
+
+
+def test_a_context_waits_for_the_holder(tmp_path, no_locks):
+    waited = []
+    first = threading.Event()
+
+    def hold():
+        with lock.held(tmp_path / "lock"):
+            first.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    first.wait()
+    with lock.held(tmp_path / "lock", lambda: waited.append(thread.is_alive())):
+        assert waited == [True]
+    thread.join()
