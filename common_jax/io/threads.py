@@ -1,7 +1,7 @@
 """Ordered results of a function that threads compute."""
 
 import collections
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -9,7 +9,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def threaded_map(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
+def threaded_map(
+    function: Callable[[T], R], items: Iterable[T], threads: int
+) -> Generator[R, None, None]:
     """The results in the order of the items, of which few more than `threads` are read ahead.
 
     As `Executor.map` with its `buffersize` of Python 3.14.

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import functools
 import itertools
+import operator
 import os
 import time
 from collections import Counter
@@ -34,7 +35,7 @@ from common_jax.io.progress import progress
 from common_jax.io.threads import threaded_map
 from csan_jax.data import COLUMNS, JOINT, SEPARATE, TEXT_FILES
 from csan_jax.data.sources import Pair, Source, source_of
-from csan_jax.data.subwords import END, Subwords
+from csan_jax.data.subwords import Subwords
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 SUBWORD_PAIRS = 500_000  # largest sample on which subwords are trained
 
 _FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
-_CHUNK = 2048  # pairs encoded at once
+_CHUNK = 4096  # pairs encoded at once
+_AHEAD = 2  # chunks encoded at the same time: arrays are made of one meanwhile
 
 
 class Builder:
@@ -190,7 +192,8 @@ class Builder:
                 )
                 writers.append(stack.enter_context(writer))
             chunks = self._chunks(source, splits[0], read, assigned)
-            encoded = threaded_map(functools.partial(_encoded, subwords), chunks, self._workers)
+            encode = functools.partial(_encode, subwords, self._workers)
+            encoded = threaded_map(encode, chunks, min(_AHEAD, self._workers))
             for chunk in stack.enter_context(contextlib.closing(encoded)):
                 writers[0].bad_examples.counts.update(chunk.bad_examples)
                 for number, writer in enumerate(writers):
@@ -206,11 +209,11 @@ class Builder:
 
     def _chunks(
         self, source: Source, split: str, start: int, assigned: Iterable[Any]
-    ) -> Iterator["_Chunk"]:
-        """The pairs of a source from number `start` on, not yet encoded; the last chunk is smaller
-        than the others, perhaps empty."""
+    ) -> Iterator["_Read"]:
+        """The pairs of a source from number `start` on; the last chunk is smaller than the others,
+        perhaps empty."""
         bad_examples = self._preparation.bad_examples(self._config)
-        unread = zip(source.read(bad_examples), assigned, strict=False)
+        unread: Iterator[tuple[Pair, Any]] = zip(source.read(bad_examples), assigned, strict=False)
         collections.deque(itertools.islice(unread, start), maxlen=0)
         total = self._pairs if split == "train" else None
         unread = progress(unread, f"encoding {split}", "pairs", total, start)
@@ -218,23 +221,28 @@ class Builder:
         while count == _CHUNK:
             numbered = list(itertools.islice(unread, _CHUNK))
             count = len(numbered)
-            pairs, splits = zip(*numbered, strict=True) if numbered else ((), ())
-            yield _Chunk(pairs, np.array(splits, np.int8), copy.deepcopy(bad_examples.counts))
+            yield numbered, copy.deepcopy(bad_examples.counts)
+
+
+# Consecutive pairs of a source, the index of each one's split, and the bad examples up to here.
+_Read = tuple[list[tuple[Pair, Any]], Counts]
 
 
 class _Chunk(NamedTuple):
-    """Consecutive pairs of a source.
+    """Consecutive pairs of a source, encoded.
 
     Attributes:
       splits: the index of each pair's split.
+      columns: the pieces of both sides.
+      equal: whether the sides of each pair are equal.
       bad_examples: those of the source up to the end of the chunk.
-      columns: the encoded sides.
     """
 
     pairs: Sequence[Pair]
     splits: Int8[np.ndarray, "n"]
+    columns: Mapping[str, FlatRows]
+    equal: Bool[np.ndarray, "n"]
     bad_examples: Counts
-    columns: Mapping[str, FlatRows] = {}
 
     def select(self, mask: Bool[np.ndarray, "n"]) -> "_Chunk":
         """The pairs where the mask is True."""
@@ -242,14 +250,19 @@ class _Chunk(NamedTuple):
             return self
         pairs = list(itertools.compress(self.pairs, mask))
         columns = {name: rows.select(mask) for name, rows in self.columns.items()}
-        return self._replace(pairs=pairs, splits=self.splits[mask], columns=columns)
+        return self._replace(
+            pairs=pairs, splits=self.splits[mask], columns=columns, equal=self.equal[mask]
+        )
 
 
-def _encoded(subwords: tuple[Subwords, Subwords], chunk: _Chunk) -> _Chunk:
-    """The chunk with its columns."""
-    sides = [pair.source.strip() for pair in chunk.pairs], [p.target.strip() for p in chunk.pairs]
-    rows = [model.encode_flat(side) for model, side in zip(subwords, sides, strict=True)]
-    return chunk._replace(columns=dict(zip(COLUMNS, rows, strict=True)))
+def _encode(subwords: tuple[Subwords, Subwords], workers: int, read: _Read) -> _Chunk:
+    numbered, bad_examples = read
+    pairs = [pair for pair, _ in numbered]
+    splits = np.fromiter((split for _, split in numbered), np.int8, len(pairs))
+    sides = [pair.source.strip() for pair in pairs], [pair.target.strip() for pair in pairs]
+    rows = [model.encode_flat(side, workers) for model, side in zip(subwords, sides, strict=True)]
+    equal = np.fromiter(map(operator.eq, *sides), bool, len(pairs))
+    return _Chunk(pairs, splits, dict(zip(COLUMNS, rows, strict=True)), equal, bad_examples)
 
 
 class _SplitWriter(contextlib.AbstractContextManager):
@@ -287,8 +300,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
 
     def add(self, chunk: _Chunk) -> None:
         """Writes encoded pairs."""
-        equal = sum(pair.source.strip() == pair.target.strip() for pair in chunk.pairs)
-        self._counts.update(pairs=len(chunk.pairs), equal=equal)
+        self._counts.update(pairs=len(chunk.pairs), equal=int(chunk.equal.sum()))
         if self._limit is not None:
             lengths = np.maximum(*(rows.lengths for rows in chunk.columns.values()))
             fits = lengths <= self._limit

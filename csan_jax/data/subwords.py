@@ -1,7 +1,6 @@
 """Subword pieces: SentencePiece BPE (Sennrich et al. 2016; Kudo and Richardson 2018)."""
 
 import io
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -122,13 +121,16 @@ class Subwords:
         threads = -1 if workers is None else workers
         return self._processor.encode(list(sentences), out_type=int, num_threads=threads)
 
-    def encode_flat(self, sentences: list[str]) -> FlatRows:
-        """The piece ids of each sentence with an end symbol, concatenated; in this thread, without
-        Python's lock but for making arrays."""
-        rows = self._processor.encode(sentences, out_type=int, add_eos=True, num_threads=1)
+    def encode_flat(self, sentences: list[str], workers: int) -> FlatRows:
+        """The piece ids of each sentence with an end symbol, concatenated.
+
+        Args:
+          workers: number of threads, beside which other Python threads run.
+        """
+        options = dict(out_type="numpy", add_eos=True, num_threads=workers)
+        rows = self._processor.encode(sentences, **options)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = itertools.chain.from_iterable(rows)
-        return FlatRows(np.fromiter(ids, np.int32, lengths.sum()), lengths)
+        return FlatRows(np.concatenate([np.zeros(0, np.int32), *rows]), lengths)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The text of each piece, "▁" for a space."""
