@@ -18,8 +18,8 @@ SECONDS = 10.0  # between two records: the work that a kill loses
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The record in an unfinished folder; empty if there is none."""
-    with contextlib.suppress(FileNotFoundError):
+    """The record in an unfinished folder; empty if there is none that can be read."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
         return dict(json.loads((folder / RECORD).read_text("utf-8")))
     return {}
 

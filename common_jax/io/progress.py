@@ -31,7 +31,7 @@ def progress(
 
     class Lines(tqdm):  # type: ignore[type-arg]
         def display(self, msg: str | None = None, pos: int | None = None) -> None:
-            if msg is None:  # else it clears a bar
+            if msg is None and self.n > self.initial:  # else it begins, or clears a bar
                 _log.info("%s", _line(self.format_dict, unit))
 
     bar = dict(desc=description, unit=f" {unit}", total=total, initial=done, file=sys.stderr)
@@ -43,8 +43,8 @@ def progress(
 
 def _line(state: dict[str, Any], unit: str) -> str:
     """A line of the log from the state of tqdm."""
-    count, total, elapsed = state["n"], state["total"], state["elapsed"]
-    rate = (count - state["initial"]) / elapsed
+    count, total = state["n"], state["total"]
+    rate = (count - state["initial"]) / max(state["elapsed"], 1e-9)
     line = f"{state['prefix']}: {count:,} {unit}, {rate:,.0f} a second"
     if not total:
         return line

@@ -127,8 +127,8 @@ class Subwords:
         Args:
           workers: number of threads, beside which other Python threads run.
         """
-        options = dict(out_type="numpy", add_eos=True, num_threads=workers)
-        rows = self._processor.encode(sentences, **options)
+        encode = self._processor.encode
+        rows = encode(sentences, out_type="numpy", add_eos=True, num_threads=workers)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return FlatRows(np.concatenate([np.zeros(0, np.int32), *rows]), lengths)
 
