@@ -1,13 +1,13 @@
 """Continuing a corpus after a kill: equal bytes, whatever was written after the record."""
 
 import pytest
-from tests.common_jax.data.test_corpus import ROWS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.data.resume import RECORD, delete_record, read_record, write_record
 from common_jax.errors import UserError
+from tests.common_jax.data.test_corpus import ROWS
 
 
 def written(path, rows, state=None, *, ends=True):
@@ -41,7 +41,7 @@ def test_a_continued_corpus_has_the_bytes_of_an_uninterrupted_one(
 def test_a_file_shorter_than_its_record_is_refused(tmp_path):
     state = written(tmp_path, [([1, 2], [3])], ends=False)
     (tmp_path / "a.tokens").write_bytes(b"1234")
-    with pytest.raises(UserError, match="a.tokens: shorter than recorded; delete the folder"):
+    with pytest.raises(UserError, match=r"a\.tokens: shorter than recorded; delete the folder"):
         Writer(tmp_path, ["a", "b"], state)
 
 

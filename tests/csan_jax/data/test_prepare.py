@@ -113,7 +113,7 @@ def test_the_record_of_another_error_is_deleted(tmp_path, monkeypatch):
     data = TranslationData(
         dataclasses.replace(files_config(tmp_path / "files", cache), on_bad_example="error")
     )
-    with pytest.raises(UserError, match="train.en:251: empty source"):
+    with pytest.raises(UserError, match=r"train\.en:251: empty source"):
         data.prepare()
     assert not list(cache.glob("*.tmp"))
 
