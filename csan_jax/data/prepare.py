@@ -111,8 +111,10 @@ class Builder:
         self._pairs = record["pairs"]
         write_record(folder, record)
         for split, source in self._sources.items():
-            held_out = self._held_out.splits if split == "train" else ()
-            self._encode(folder, record, subwords, source, [split, *held_out], assigned)
+            train = split == "train"
+            splits = [split, *(self._held_out.splits if train else ())]
+            numbers = assigned if train else itertools.repeat(0)
+            self._encode(folder, record, subwords, source, splits, numbers)
 
     def _load(self, vocabulary: Path) -> tuple[Subwords, Subwords]:
         """The subword models of another run."""
