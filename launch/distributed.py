@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Self
 
 from common_jax.errors import UserError, causes
-from common_jax.io.progress import hangup, leave_terminal
+from common_jax.io.terminal import hangup, leave_terminal
 from launch.rendezvous import meet
 
 HEARTBEAT_SECONDS = 20  # timeout of the heartbeats of a process

@@ -270,7 +270,9 @@ class Builder:
         """Writes a split, with the final ids of the draft's words."""
         names, questions = columns(self._config.format, self._inputs), dict[int, int]()
         with Writer(folder, names) as corpus:
-            for chunk in part.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :]):
+            chunks = part.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :])
+            unit, count = f"chunks of {_CHUNK:,} examples", -(-len(part.rows) // _CHUNK)
+            for chunk in progress(chunks, f"encoding {folder.name}", unit, count):
                 words, lengths = (np.concatenate(chunk.pop(name)) for name in (_WORDS, _LENGTHS))
                 texts = np.split(ids[words], np.cumsum(lengths)[:-1])
                 if "question" in chunk:

@@ -11,12 +11,13 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Int32, Int64
+from jaxtyping import Bool, Int, Int32, Int64
 
 from common_jax.data import raw_files
+from common_jax.data.resume import RECORD, delete_record, open_at, sync
 from common_jax.errors import UserError
 from common_jax.io import checksums, guards, lock
 from common_jax.io.copies import cache_on_disk, download, upload
@@ -32,6 +33,17 @@ NOT_CONTENT = (_FINGERPRINT, "meta.json")  # of a prepared folder: how it was ma
 _log = logging.getLogger(__name__)
 
 Tokens = Sequence[int] | Int[np.ndarray, "_"]
+
+
+class FlatRows(NamedTuple):
+    """Rows of a column end to end, and the length of each."""
+
+    tokens: Int32[np.ndarray, "_"]
+    lengths: Int64[np.ndarray, "n"]
+
+    def select(self, mask: Bool[np.ndarray, "n"]) -> "FlatRows":
+        """The rows where the mask is True."""
+        return FlatRows(self.tokens[np.repeat(mask, self.lengths)], self.lengths[mask])
 
 
 class Corpus:
@@ -132,23 +144,35 @@ class Corpus:
 class Writer:
     """A context manager that writes a corpus row by row, in constant memory.
 
-    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder.
+    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder. The
+    writer of another process continues from its last `state`.
 
     Attributes:
       meta: further data in `meta.json`, as JSON.
     """
 
-    def __init__(self, path: str | Path, columns: Sequence[str]):
-        """Starts an empty corpus in the folder `path`, which is created if necessary."""
+    def __init__(
+        self, path: str | Path, columns: Sequence[str], state: Mapping[str, Any] | None = None
+    ):
+        """
+        Args:
+          path: the folder, which is created if necessary.
+          state: the `state` of an earlier writer in this folder; None starts an empty corpus.
+        """
         self._path = Path(path)
         self._path.mkdir(parents=True, exist_ok=True)
-        self._rows, self._pending = 0, list[Mapping[str, Tokens]]()
-        self._counts = dict.fromkeys(columns, 0)
+        self._rows, self._pending = state["rows"] if state else 0, list[Mapping[str, Tokens]]()
+        self._counts = dict(state["columns"] if state else dict.fromkeys(columns, 0))
         self.meta: dict[str, Any] = {}
+        sizes = {f"{c}.tokens": self._counts[c] * _TOKEN.itemsize for c in columns}
+        sizes |= {f"{c}.offsets": (self._rows + 1) * _OFFSET.itemsize for c in columns if state}
         self._files = contextlib.ExitStack()
         names = [f"{c}.{suffix}" for c in columns for suffix in ("tokens", "offsets")]
-        self._file = {n: self._files.enter_context((self._path / n).open("wb")) for n in names}
-        for column in columns:
+        self._file = {
+            name: self._files.enter_context(open_at(self._path / name, sizes.get(name, 0)))
+            for name in names
+        }
+        for column in columns if state is None else ():
             self._file[f"{column}.offsets"].write(np.zeros(1, _OFFSET).tobytes())
 
     @property
@@ -165,11 +189,31 @@ class Writer:
         for column, rows in columns.items():
             lengths = np.fromiter(map(len, rows), _OFFSET, len(rows))
             flat = np.concatenate([np.zeros(0, _TOKEN), *(np.asarray(r, _TOKEN) for r in rows)])
-            self._file[f"{column}.tokens"].write(flat.tobytes())
-            ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
-            self._file[f"{column}.offsets"].write(ends.tobytes())
-            self._counts[column] += len(flat)
+            self._write(column, flat, lengths)
         self._rows += len(next(iter(columns.values())))
+
+    def extend_flat(self, columns: Mapping[str, FlatRows]) -> None:
+        """As `extend`, from concatenated rows."""
+        self._flush()
+        self._check(columns)
+        (count,) = {len(rows.lengths) for rows in columns.values()}
+        for column, rows in columns.items():
+            self._write(column, rows.tokens, rows.lengths)
+        self._rows += count
+
+    def state(self) -> dict[str, Any]:
+        """Writes the rows so far to the disk; returns, as JSON, what a writer of another process
+        needs to continue after them."""
+        self._flush()
+        for file in self._file.values():
+            sync(file)
+        return {"rows": self._rows, "columns": self._counts}
+
+    def _write(self, column: str, tokens: np.ndarray, lengths: np.ndarray) -> None:
+        self._file[f"{column}.tokens"].write(tokens.astype(_TOKEN, copy=False).tobytes())
+        ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
+        self._file[f"{column}.offsets"].write(ends.tobytes())
+        self._counts[column] += len(tokens)
 
     def append(self, row: Mapping[str, Tokens]) -> None:
         """Appends one row: its tokens in each column."""
@@ -206,8 +250,9 @@ def prepare(
     """The folder in `cache_dir` for a fingerprint, built if it does not exist.
 
     The folder's name is a hash of the fingerprint. It is built under a lock in a temporary folder
-    and renamed when it is complete: a second process waits for the first, and the remains of a
-    killed one are deleted. An existing folder is only read.
+    and renamed when it is complete: a second process waits for the first. What a killed one left is
+    given to `build` if it has a record (`common_jax.data.resume`), else deleted. An existing folder
+    is only read.
 
     With a `cache_dir` in a bucket the folder is on this machine's disk, in
     `common_jax.io.copies.CACHE`: fetched from the bucket and verified if it is there, else built
@@ -217,7 +262,8 @@ def prepare(
       cache_dir: "~" is the home folder.
       fingerprint: all that determines the content, as JSON: first the kind of corpus and the number
         of its format, then the sources' content (`file_identity`) and the settings.
-      build: fills an empty folder. Its OSErrors are reported as errors of the cache.
+      build: fills a folder, empty or with a record. Its OSErrors are reported as errors of the
+        cache.
 
     Raises:
       UserError: if `cache_dir` cannot be written, or by `build`.
@@ -233,18 +279,21 @@ def prepare(
         waiting = lambda: _log.info("waiting for another process that prepares %s", path)
         with lock.held(cache_dir / f"{name}.lock", waiting):
             if not path.is_dir():
-                shutil.rmtree(unfinished, ignore_errors=True)
-                unfinished.mkdir()
+                if not (unfinished / RECORD).exists():
+                    shutil.rmtree(unfinished, ignore_errors=True)
+                    unfinished.mkdir()
                 _log_other_formats(cache_dir, fingerprint)
                 try:
                     if shared is None or not _fetch(shared, unfinished):
                         build(unfinished)
-                        checksums.seal(unfinished, leave=NOT_CONTENT)
+                        checksums.seal(unfinished, leave=(*NOT_CONTENT, RECORD))
                         (unfinished / _FINGERPRINT).write_text(text + "\n", "utf-8")
                     guards.require(path)
+                    delete_record(unfinished)
                     unfinished.rename(path)
-                except BaseException:
-                    shutil.rmtree(unfinished, ignore_errors=True)
+                except BaseException as error:  # after Ctrl-C the next process continues
+                    if isinstance(error, Exception) or not (unfinished / RECORD).exists():
+                        shutil.rmtree(unfinished, ignore_errors=True)
                     raise
             if shared is not None and not (shared / _FINGERPRINT).exists():
                 _log.info("uploading the prepared corpus to %s", shared)

@@ -1,14 +1,16 @@
-"""Progress bars on standard error, shown on terminals alone, and terminals that are closed."""
+"""Progress of long loops: a bar on a terminal, elsewhere a line a minute in the log."""
 
-import errno
+import datetime
 import logging
-import os
-import signal
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+SECONDS = 60.0  # between two lines
+
+_log = logging.getLogger(__name__)
 
 
 def is_quiet() -> bool:
@@ -16,33 +18,35 @@ def is_quiet() -> bool:
     return logging.root.manager.disable >= logging.INFO
 
 
-def progress(items: Iterable[T], description: str, unit: str) -> Iterator[T]:
-    """Passes the items on while a bar counts them."""
+def progress(
+    items: Iterable[T], description: str, unit: str, total: int | None = None, done: int = 0
+) -> Iterator[T]:
+    """Passes the items on and shows their number, and with a total the time left.
+
+    Args:
+      total: the number of items, with those of earlier processes; None if it is unknown.
+      done: the number of items of earlier processes.
+    """
     from tqdm import tqdm
 
-    bar = tqdm(
-        items,
-        desc=description,
-        unit=f" {unit}",
-        leave=False,
-        disable=is_quiet() or None,
-        file=sys.stderr,
-    )
-    return iter(bar)
+    class Lines(tqdm):  # type: ignore[type-arg]
+        def display(self, msg: str | None = None, pos: int | None = None) -> None:
+            if msg is None and self.n > self.initial:  # else it begins, or clears a bar
+                _log.info("%s", _line(self.format_dict, unit))
+
+    bar = dict(desc=description, unit=f" {unit}", total=total, initial=done, file=sys.stderr)
+    if is_quiet() or sys.stderr.isatty():
+        return iter(tqdm(items, **bar, leave=False, disable=is_quiet()))
+    lines = dict(delay=SECONDS, mininterval=SECONDS, miniters=1, leave=False)
+    return iter(Lines(items, **bar, **lines))
 
 
-def hangup() -> tuple[int, ...]:
-    """SIGHUP, which a terminal sends when it is closed, unless it is ignored, as under nohup."""
-    return () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
-
-
-def leave_terminal() -> None:
-    """Redirects outputs to a terminal that has been closed, where a write would fail, to none."""
-    for descriptor in (1, 2):
-        try:
-            os.ttyname(descriptor)
-        except OSError as error:
-            if error.errno == errno.EIO:
-                null = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(null, descriptor)
-                os.close(null)
+def _line(state: dict[str, Any], unit: str) -> str:
+    """A line of the log from the state of tqdm."""
+    count, total = state["n"], state["total"]
+    rate = (count - state["initial"]) / max(state["elapsed"], 1e-9)
+    line = f"{state['prefix']}: {count:,} {unit}, {rate:,.0f} a second"
+    if not total:
+        return line
+    left = datetime.timedelta(seconds=round(max(0, total - count) / max(rate, 1e-9)))
+    return f"{line}, {100 * count / total:.0f} % of {total:,}, {left} left"

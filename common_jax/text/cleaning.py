@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 def clean(text: str) -> str:
     """A text without a byte order mark at its start; "" for one that is blank or looks so, of white
     space, control, format and zero-width characters only."""
+    if "!" <= text[:1] <= "~":  # most texts
+        return text
     text = text.removeprefix(_BOM)
     return "" if all(map(_is_blank, text)) else text
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from jax.experimental import multihost_utils
 
 from common_jax.errors import Interrupted
-from common_jax.io.progress import hangup, leave_terminal
+from common_jax.io.terminal import hangup, leave_terminal
 from common_jax.training.multihost import is_multiprocess
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)

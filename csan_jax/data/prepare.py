@@ -3,29 +3,39 @@
 The first pass selects the held-out pairs and a sample on which subwords are trained; the second
 encodes. Memory is that of the sample and eight bytes for each pair. The folder has the subword
 models and for each split a corpus; dev and test also have the raw `sources.txt` and
-`references.txt`.
+`references.txt`. A build that was killed continues after its last record.
 """
 
+import collections
 import contextlib
+import copy
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+import operator
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Int8
 
-from common_jax.bad_examples import BadExamples
-from common_jax.data.corpus import Writer
+from common_jax.bad_examples import BadExamples, Counts
+from common_jax.data import resume
+from common_jax.data.corpus import FlatRows, Writer
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, finish_split
+from common_jax.data.resume import open_at, read_record, sync, write_record
 from common_jax.data.sampling import reservoir
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
 from common_jax.io.progress import progress
+from common_jax.io.threads import threaded_map
 from csan_jax.data import COLUMNS, JOINT, SEPARATE, TEXT_FILES
 from csan_jax.data.sources import Pair, Source, source_of
-from csan_jax.data.subwords import END, Subwords
+from csan_jax.data.subwords import Subwords
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -34,6 +44,7 @@ SUBWORD_PAIRS = 500_000  # largest sample on which subwords are trained
 
 _FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
 _CHUNK = 4096  # pairs encoded at once
+_AHEAD = 2  # chunks encoded at the same time: arrays are made of one meanwhile
 
 
 class Builder:
@@ -47,10 +58,12 @@ class Builder:
     ):
         """
         Args:
-          workers: number of SentencePiece's encoding threads, None for the number of cores; it does
-            not change the result.
+          workers: number of encoding threads, None for the number of cores; it does not change the
+            result.
         """
-        self._config, self._workers, self._preparation = config, workers, preparation
+        self._config, self._preparation = config, preparation
+        self._workers = workers or os.cpu_count() or 1
+        self._pairs: int | None = None  # in train, known after a survey
         self._splits = preparation.splits or SPLITS
         held_out = [split for split in held_out_splits(config) if split in self._splits]
         self._held_out = SmallestHashes(
@@ -82,18 +95,26 @@ class Builder:
         }
 
     def build(self, folder: Path) -> None:
-        """Fills the empty folder."""
-        vocabulary = self._preparation.vocabulary
+        """Fills the folder, which is empty or has the record of a killed build."""
+        record = read_record(folder)
+        vocabulary = folder if record else self._preparation.vocabulary
         assigned: Iterable[Any] = itertools.repeat(0)
+        sample: list[Pair] = []
         if vocabulary is None or self._held_out.splits:
             sample, assigned = self._survey(self._sources["train"])
         subwords = self._train_subwords(sample) if vocabulary is None else self._load(vocabulary)
+        del sample
         names = JOINT if self._config.joint_vocabulary else SEPARATE
         for name, model in zip(names, subwords, strict=False):
             model.save(folder / name)
+        record = record or {"pairs": self._pairs, "sources": {}}
+        self._pairs = record["pairs"]
+        write_record(folder, record)
         for split, source in self._sources.items():
-            held_out = self._held_out.splits if split == "train" else ()
-            self._encode(folder, subwords, source, [split, *held_out], assigned)
+            train = split == "train"
+            splits = [split, *(self._held_out.splits if train else ())]
+            numbers = assigned if train else itertools.repeat(0)
+            self._encode(folder, record, subwords, source, splits, numbers)
 
     def _load(self, vocabulary: Path) -> tuple[Subwords, Subwords]:
         """The subword models of another run."""
@@ -120,9 +141,7 @@ class Builder:
         pairs = source.read(self._preparation.bad_examples(self._config))
         if self._config.source == "generated":  # in random order: the first pairs are a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
-        if self._held_out.splits:
-            pairs = self._added(pairs)
-        numbered = enumerate(progress(pairs, "reading", "pairs"))
+        numbered = enumerate(self._added(progress(pairs, "reading", "pairs")))
         sample = reservoir(numbered, SUBWORD_PAIRS, np.random.default_rng(0).integers)
         if not self._held_out.splits:
             return [pair for _, pair in sample], itertools.repeat(0)
@@ -130,9 +149,10 @@ class Builder:
         return [pair for number, pair in sample if not assigned[number]], assigned
 
     def _added(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs; adds each one's source to the candidates for held-out splits."""
-        for pair in pairs:
-            self._held_out.add(pair.source)
+        """The pairs, counted; adds each one's source to the candidates for held-out splits."""
+        add = self._held_out.add if self._held_out.splits else lambda _: None
+        for self._pairs, pair in enumerate(pairs, start=1):
+            add(pair.source)
             yield pair
 
     def _train_subwords(self, sample: list[Pair]) -> tuple[Subwords, Subwords]:
@@ -153,81 +173,156 @@ class Builder:
     def _encode(
         self,
         folder: Path,
+        record: dict[str, Any],
         subwords: tuple[Subwords, Subwords],
         source: Source,
         splits: list[str],
         assigned: Iterable[Any],
     ) -> None:
-        """Writes the corpora of a source's splits; bad examples are counted for the first one."""
+        """Writes the corpora of a source's splits, from where the record ends; bad examples are
+        counted for the first one."""
+        state = record["sources"].setdefault(splits[0], {"pairs": 0, "writers": {}})
+        if state.get("complete"):
+            return
+        read, due = state["pairs"], time.monotonic() + resume.SECONDS
         with contextlib.ExitStack() as stack:
             writers = []
             for split in splits:
                 bad_examples = self._preparation.bad_examples(self._config)
                 writer = _SplitWriter(
-                    folder / split, subwords, source, self._config, self._workers, bad_examples
+                    folder / split, source, self._config, bad_examples, state["writers"].get(split)
                 )
                 writers.append(stack.enter_context(writer))
-            pairs = source.read(writers[0].bad_examples)
-            pairs = progress(pairs, f"encoding {splits[0]}", "pairs")
-            if len(writers) == 1:
-                assigned = itertools.repeat(0)
-            for pair, number in zip(pairs, assigned, strict=False):
-                writers[number].add(pair)
+            chunks = self._chunks(source, splits[0], read, assigned)
+            encode = functools.partial(_encode, subwords, self._workers)
+            encoded = threaded_map(encode, chunks, min(_AHEAD, self._workers))
+            for chunk in stack.enter_context(contextlib.closing(encoded)):
+                writers[0].bad_examples.counts.update(chunk.bad_examples)
+                for number, writer in enumerate(writers):
+                    writer.add(chunk.select(chunk.splits == number))
+                read += len(chunk.pairs)
+                if time.monotonic() >= due:
+                    states = {split: w.state() for split, w in zip(splits, writers, strict=True)}
+                    state.update(pairs=read, writers=states)
+                    write_record(folder, record)
+                    due = time.monotonic() + resume.SECONDS
+        state["complete"] = True
+        write_record(folder, record)
+
+    def _chunks(
+        self, source: Source, split: str, start: int, assigned: Iterable[Any]
+    ) -> Iterator["_Read"]:
+        """The pairs of a source from number `start` on; the last chunk is smaller than the others,
+        perhaps empty."""
+        bad_examples = self._preparation.bad_examples(self._config)
+        unread: Iterator[tuple[Pair, Any]] = zip(source.read(bad_examples), assigned, strict=False)
+        collections.deque(itertools.islice(unread, start), maxlen=0)
+        total = self._pairs if split == "train" else None
+        unread = progress(unread, f"encoding {split}", "pairs", total, start)
+        count = _CHUNK
+        while count == _CHUNK:
+            numbered = list(itertools.islice(unread, _CHUNK))
+            count = len(numbered)
+            yield numbered, copy.deepcopy(bad_examples.counts)
+
+
+# Consecutive pairs of a source, the index of each one's split, and the bad examples up to here.
+_Read = tuple[list[tuple[Pair, Any]], Counts]
+
+
+class _Chunk(NamedTuple):
+    """Consecutive pairs of a source, encoded.
+
+    Attributes:
+      splits: the index of each pair's split.
+      columns: the pieces of both sides.
+      equal: whether the sides of each pair are equal.
+      bad_examples: those of the source up to the end of the chunk.
+    """
+
+    pairs: Sequence[Pair]
+    splits: Int8[np.ndarray, "n"]
+    columns: Mapping[str, FlatRows]
+    equal: Bool[np.ndarray, "n"]
+    bad_examples: Counts
+
+    def select(self, mask: Bool[np.ndarray, "n"]) -> "_Chunk":
+        """The pairs where the mask is True."""
+        if mask.all():
+            return self
+        pairs = list(itertools.compress(self.pairs, mask))
+        columns = {name: rows.select(mask) for name, rows in self.columns.items()}
+        return self._replace(
+            pairs=pairs, splits=self.splits[mask], columns=columns, equal=self.equal[mask]
+        )
+
+
+def _encode(subwords: tuple[Subwords, Subwords], workers: int, read: _Read) -> _Chunk:
+    numbered, bad_examples = read
+    pairs = [pair for pair, _ in numbered]
+    splits = np.fromiter((split for _, split in numbered), np.int8, len(pairs))
+    sides = [pair.source.strip() for pair in pairs], [pair.target.strip() for pair in pairs]
+    rows = [model.encode_flat(side, workers) for model, side in zip(subwords, sides, strict=True)]
+    equal = np.fromiter(map(operator.eq, *sides), bool, len(pairs))
+    return _Chunk(pairs, splits, dict(zip(COLUMNS, rows, strict=True)), equal, bad_examples)
 
 
 class _SplitWriter(contextlib.AbstractContextManager):
-    """Encodes and writes the pairs of one split, in chunks."""
+    """Writes the pairs of one split."""
 
     def __init__(
         self,
         folder: Path,
-        subwords: tuple[Subwords, Subwords],
         source: Source,
         config: "DataConfig",
-        workers: int | None,
         bad_examples: BadExamples,
+        state: Mapping[str, Any] | None,
     ):
         """For train, pairs over `data.max_length` are dropped; for other splits, all pairs and
-        their raw text are written."""
-        self._source, self._subwords, self._workers = source, subwords, workers
-        self._split, self._pending = folder.name, list[Pair]()
-        self._pairs = self._equal = 0
+        their raw text are written.
+
+        Args:
+          state: the `state` of an earlier writer of the split, which this one continues.
+        """
+        self._source, self._split = source, folder.name
         self._limit = config.max_length if self._split == "train" else None
         self.bad_examples = bad_examples
+        text_files = TEXT_FILES if self._limit is None else ()
+        self._counts, sizes, corpus = Counter[str](), [0] * len(text_files), None
+        if state:
+            self._counts.update(state["counts"])
+            sizes, corpus = state["texts"], state["corpus"]
+            bad_examples.counts = state["bad_examples"]
         self._stack = contextlib.ExitStack()
-        self._corpus = self._stack.enter_context(Writer(folder, COLUMNS))
+        self._corpus = self._stack.enter_context(Writer(folder, COLUMNS, corpus))
         self._texts = [
-            self._stack.enter_context((folder / name).open("w", encoding="utf-8", newline=""))
-            for name in (TEXT_FILES if self._limit is None else ())
+            self._stack.enter_context(open_at(folder / name, size))
+            for name, size in zip(text_files, sizes, strict=True)
         ]
 
-    def add(self, pair: Pair) -> None:
-        self._pending.append(pair)
-        self._pairs += 1
-        self._equal += pair.source.strip() == pair.target.strip()
-        if len(self._pending) == _CHUNK:
-            self._flush()
+    def add(self, chunk: _Chunk) -> None:
+        """Writes encoded pairs."""
+        self._counts.update(pairs=len(chunk.pairs), equal=int(chunk.equal.sum()))
+        if self._limit is not None:
+            lengths = np.maximum(*(rows.lengths for rows in chunk.columns.values()))
+            fits = lengths <= self._limit
+            for pair in itertools.compress(chunk.pairs, ~fits):
+                self.bad_examples.skip(f"over data.max_length={self._limit} pieces", pair.place)
+            chunk = chunk.select(fits)
+        self._corpus.extend_flat(chunk.columns)
+        for file, side in zip(self._texts, ("source", "target"), strict=False):
+            file.writelines(f"{getattr(pair, side)}\n".encode() for pair in chunk.pairs)
+
+    def state(self) -> dict[str, Any]:
+        """Writes all so far to the disk; returns what the writer of another process needs."""
+        texts = [sync(file) for file in self._texts]
+        counts, bad_examples = self._counts, self.bad_examples.counts
+        corpus = self._corpus.state()
+        return dict(corpus=corpus, texts=texts, counts=counts, bad_examples=bad_examples)
 
     def __exit__(self, kind, error, traceback) -> None:
         if kind is None:
-            self._flush()
             location, dropped = f"{self._source.place}:1", self.bad_examples.counts
             finish_split(self._corpus, "pairs", self._split, location, dropped)
-            self._corpus.meta["equal"] = [self._equal, self._pairs]
+            self._corpus.meta["equal"] = [self._counts["equal"], self._counts["pairs"]]
         self._stack.__exit__(kind, error, traceback)
-
-    def _flush(self) -> None:
-        locations, *texts = zip(*self._pending, strict=True) if self._pending else ((), (), ())
-        sides = [
-            [[*row, END] for row in model.encode([t.strip() for t in side], workers=self._workers)]
-            for model, side in zip(self._subwords, texts, strict=True)
-        ]
-        if self._limit is not None:
-            fits = [max(map(len, pair)) <= self._limit for pair in zip(*sides, strict=True)]
-            for location in itertools.compress(locations, (not fit for fit in fits)):
-                self.bad_examples.skip(f"over data.max_length={self._limit} pieces", location)
-            sides = [list(itertools.compress(side, fits)) for side in sides]
-        self._corpus.extend(dict(zip(COLUMNS, sides, strict=True)))
-        for file, side in zip(self._texts, texts, strict=False):
-            file.writelines(f"{text}\n" for text in side)
-        self._pending.clear()

@@ -56,11 +56,18 @@ class Parallel:
         return [file_identity(file) for file in self.files]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        sides = (read_raw_lines(file) for file in self.files)
+        sides, names = map(read_raw_lines, self.files), list(map(str, self.files))
         for number, lines in enumerate(itertools.zip_longest(*sides), start=1):
             if None in lines:
                 raise self._unequal(number - 1, lines.index(None))
-            locations = [f"{file}:{number}" for file in self.files]
+            try:
+                source, target = clean(lines[0].decode()), clean(lines[1].decode())
+            except UnicodeDecodeError:
+                source = target = ""
+            if source and target:  # most lines; what follows rejects the others
+                yield Pair(f"{names[0]}:{number}", source, target)
+                continue
+            locations = [f"{name}:{number}" for name in names]
             texts = decode(zip(lines, locations, strict=True), bad_examples)
             yield from _valid(texts, locations, bad_examples)
 

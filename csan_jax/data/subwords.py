@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from common_jax.data.corpus import FlatRows
 from common_jax.errors import UserError
 
 PAD, END, UNKNOWN = 0, 1, 2
@@ -119,6 +120,17 @@ class Subwords:
         """
         threads = -1 if workers is None else workers
         return self._processor.encode(list(sentences), out_type=int, num_threads=threads)
+
+    def encode_flat(self, sentences: list[str], workers: int) -> FlatRows:
+        """The piece ids of each sentence with an end symbol, concatenated.
+
+        Args:
+          workers: number of threads, beside which other Python threads run.
+        """
+        encode = self._processor.encode
+        rows = encode(sentences, out_type="numpy", add_eos=True, num_threads=workers)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return FlatRows(np.concatenate([np.zeros(0, np.int32), *rows]), lengths)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The text of each piece, "▁" for a space."""

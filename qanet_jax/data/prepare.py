@@ -31,6 +31,7 @@ from common_jax.data.word_level import (
 )
 from common_jax.inputs import columns_of, encode, inputs_to_text
 from common_jax.io.paths import as_path, expand_user
+from common_jax.io.progress import progress
 from common_jax.text.squad import Question
 from common_jax.text.vectors import Vectors
 from common_jax.text.vocabulary import Vocabulary
@@ -65,9 +66,10 @@ class SplitText:
         self.place, self.train, self.bad_examples = source.place, split == "train", bad_examples
         content = source.read(bad_examples)
         self.squad, self.golds, self.sizes = content.squad, content.golds, content.sizes
-        self.contexts = [TokenizedText.of(context, rule) for context in self.squad.contexts]
-        questions = (question.text for question in self.squad.questions)
-        self.questions = [TokenizedText.of(question, rule) for question in questions]
+        contexts = progress(self.squad.contexts, f"reading {split}", "passages")
+        self.contexts = [TokenizedText.of(context, rule) for context in contexts]
+        questions = progress(self.squad.questions, f"reading {split}", "questions")
+        self.questions = [TokenizedText.of(question.text, rule) for question in questions]
 
     def words(self) -> Iterator[str]:
         """All words, with repetitions."""
@@ -223,9 +225,9 @@ class _SplitWriter:
     def _rows(self, numbers: list[range]) -> Iterator[dict[str, Any]]:
         """The rows of questions, one for each row of the passage; in training with answers."""
         content = self._content
-        for number, (question, text) in enumerate(
-            zip(content.squad.questions, content.questions, strict=True)
-        ):
+        questions = list(zip(content.squad.questions, content.questions, strict=True))
+        counted = progress(questions, f"encoding {self._folder.name}", "questions")
+        for number, (question, text) in enumerate(counted):
             answer = self._answer(question, text) if content.train else ()
             if answer is not None:
                 encoded = {**self._encoded("question", text), "number": [number], "answer": answer}

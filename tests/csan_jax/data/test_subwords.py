@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common_jax.errors import UserError
 from common_jax.io.files import read_lines
-from csan_jax.data.subwords import Subwords
+from csan_jax.data.subwords import END, Subwords
 from tests.real import needs_real_data, real_data
 
 ENGLISH = ["the", "small", "cat", "sees", "a", "big", "dog", "in"]
@@ -106,3 +106,14 @@ def test_real_text_comes_back(name):
     back = subwords.decode(subwords.encode(lines))
     assert back == [re.sub(" +", " ", line).strip(" ") for line in lines]
     assert sum(a == b for a, b in zip(back, lines, strict=True)) > 0.997 * len(lines)
+
+
+def test_flat_rows_are_the_ids_and_end_symbols():
+    sentences = [*TEXT[:50], "", "½ … ﬁ"]
+    rows = [[*ids, END] for ids in trained().encode(sentences)]
+    for workers in (1, 3):
+        flat = trained().encode_flat(sentences, workers)
+        assert flat.tokens.tolist() == [piece for row in rows for piece in row]
+        assert flat.lengths.tolist() == [len(row) for row in rows]
+    none = trained().encode_flat([], 1)
+    assert none.tokens.tolist() == none.lengths.tolist() == []
