@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from common_jax.data.padding import Group, groups, padded
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
-from common_jax.predictor import CompiledFunctions, Option, Predictor
+from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
 from common_jax.predictor_schema import Schema
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
@@ -87,6 +87,7 @@ class SentenceClassifier(Predictor):
         self._labels = settings.labels.split(",")
         inputs = inputs_from_text(settings.inputs)
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
+        self._at_once = programs.at_once
         try:  # without attention weights, which are large for long texts
             self._classify = programs() if explain else programs(maps=0)
         except UserError:  # an export has one program
@@ -106,9 +107,12 @@ class SentenceClassifier(Predictor):
         """
         answers = [""] * len(requests)
         lengths = [request.lengths for request in requests]
-        for group in groups(lengths, self._settings.eval_batch_tokens):
-            results = self._classified([requests[at] for at in group.members], group)
-            for at, answer in zip(group.members, results, strict=True):
+        batches = [*groups(lengths, self._settings.eval_batch_tokens)]
+        members = [[requests[at] for at in group.members] for group in batches]
+        arrays = map(self._arrays, members, batches)
+        results = outputs_of(self._classify, arrays, self._at_once)
+        for group, pairs, outputs in zip(batches, members, results, strict=True):
+            for at, answer in zip(group.members, self._labelled(pairs, outputs), strict=True):
                 answers[at] = json.dumps(answer, ensure_ascii=False)
         return iter(answers)
 
@@ -132,8 +136,8 @@ class SentenceClassifier(Predictor):
         with error_context(place):
             return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
 
-    def _classified(self, requests: Sequence[Request], group: Group) -> Iterator[dict[str, Any]]:
-        """The predictions of one batch."""
+    def _arrays(self, requests: Sequence[Request], group: Group) -> dict[str, np.ndarray]:
+        """The input arrays of a batch."""
         texts = [request.texts for request in requests]
         columns = zip(TEXTS, zip(*texts, strict=True), group.widths, strict=False)
         arrays = {
@@ -144,7 +148,12 @@ class SentenceClassifier(Predictor):
         for column in self._columns:
             values = [request.arrays[column.name] for request in requests]
             arrays[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
-        outputs = self._classify(arrays)
+        return arrays
+
+    def _labelled(
+        self, requests: Sequence[Request], outputs: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """The predictions of a batch from its outputs."""
         probabilities = np.asarray(outputs["probabilities"])
         if probabilities.shape[1] != len(self._labels):
             raise UserError(
@@ -154,7 +163,7 @@ class SentenceClassifier(Predictor):
             [(int(text), int(context), np.asarray(weights)) for text, context, weights in layer]
             for layer in (outputs["layers"] if self._explain else [])
         ]
-        for row, pair in enumerate(texts):
+        for row, pair in enumerate(request.texts for request in requests):
             by_label = dict(zip(self._labels, _rounded(probabilities[row], 6), strict=True))
             answer: dict[str, Any] = {"label": max(by_label, key=by_label.__getitem__)}
             answer["probabilities"] = by_label

@@ -7,7 +7,10 @@ arrays (`CompiledFunctions`) is a jitted function of a run's parameters or a pro
 import abc
 import dataclasses
 import itertools
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -26,6 +29,7 @@ Compute = Callable[[Mapping[str, Shaped[ndarray, "..."]]], Mapping[str, Any]]
 
 
 MEMORY = 4.0  # GiB that a computation may need
+MOST_AT_ONCE = 4  # batches: each has memory of its own
 
 
 class CompiledFunctions(abc.ABC):
@@ -33,9 +37,11 @@ class CompiledFunctions(abc.ABC):
 
     Attributes:
       memory: the most that a computation may need, in GiB (`BoundedProgram`).
+      at_once: number of batches that are computed at the same time.
     """
 
     memory: float = MEMORY
+    at_once: int = 1
 
     @abc.abstractmethod
     def __call__(self, **static: int | float) -> Compute:
@@ -77,6 +83,26 @@ class Option:
     detail: bool = False
 
 
+def outputs_of(
+    compute: Compute, batches: Iterable[Mapping[str, Any]], at_once: int
+) -> Iterator[Mapping[str, Any]]:
+    """The outputs of each batch, in order, `at_once` batches in parallel."""
+    if at_once == 1:
+        yield from map(compute, batches)
+        return
+    with ThreadPoolExecutor(at_once) as threads:
+        yield from threads.map(compute, batches)
+
+
+def parallel_batches() -> int:
+    """The number of batches that XLA should compute at once: one for each core of a CPU, since the
+    products of a batch are too small for several; one on other devices."""
+    import jax
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores or 1, MOST_AT_ONCE) if jax.default_backend() == "cpu" else 1
+
+
 class InputTooLargeError(UserError):
     """A text whose computation needs more memory than is allowed."""
 
@@ -94,26 +120,35 @@ class BoundedProgram:
         """
         self._function, self._gigabytes = function, gigabytes
         self._programs: dict[Any, tuple[Any, float]] = {}
+        self._compiling: dict[Any, threading.Lock] = {}
 
     def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
         """
         Raises:
           InputTooLargeError: if it would need more memory.
         """
+        import jax
+
         shapes = tuple((name, shape(array)) for name, array in sorted(arrays.items()))
+        with self._compiling.setdefault(shapes, threading.Lock()):
+            program, needed = self._compiled(shapes, params, arrays)
+        if program is None:
+            raise InputTooLargeError(
+                f"too long: it needs {needed:.1f} GiB of memory, and {self._gigabytes:g} are "
+                "allowed (--max_memory)"
+            )
+        outputs: Mapping[str, Any] = jax.block_until_ready(program(params, arrays))
+        return outputs
+
+    def _compiled(self, shapes: Any, params: Any, arrays: Mapping[str, Any]) -> tuple[Any, float]:
+        """The program for these shapes, None if it needs too much memory, and what it needs."""
         if shapes not in self._programs:
             compiled = self._function.lower(params, arrays).compile()
             memory = compiled.memory_analysis()
             needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
             fits = needed <= self._gigabytes
             self._programs[shapes] = (compiled if fits else None), needed
-        program, needed = self._programs[shapes]
-        if program is None:
-            raise InputTooLargeError(
-                f"too long: it needs {needed:.1f} GiB of memory, and {self._gigabytes:g} are "
-                "allowed (--max_memory)"
-            )
-        return program(params, arrays)
+        return self._programs[shapes]
 
 
 class Unanswered(NamedTuple):

@@ -93,8 +93,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
         query, *memory = (values["cross_attention"][name] for name in ("query", "key", "value"))
         _set_attention(layer.attention, [[query], memory], values["cross_attention"]["out"])
         _set_norm(layer.attention.layer_norm, values["cross_attention_norm"])
-    spec.register_source_vocabulary(_names(len(source)))
-    spec.register_target_vocabulary(_names(len(output)))
+    spec.register_source_vocabulary(names(len(source)))
+    spec.register_target_vocabulary(names(len(output)))
     spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[END]
     spec.config.layer_norm_epsilon = 1e-6  # common_jax.layers.EPSILON
     spec.validate()
@@ -154,7 +154,7 @@ def _set_norm(spec: Any, values: Mapping[str, Any]) -> None:
     spec.gamma, spec.beta = values["scale"], values["bias"]
 
 
-def _names(count: int) -> list[str]:
+def names(count: int) -> list[str]:
     """Each piece's name in CTranslate2's vocabulary: its id, or a special symbol's."""
     return [SPECIAL.get(piece, str(piece)) for piece in range(count)]
 
@@ -181,7 +181,7 @@ class Engine(CompiledFunctions):
             raise UserError(f"{folder}: not a model that CTranslate2 reads: {reason}") from error
         self._folder, self._extra_length = folder, extra_length
         self._length_penalty = length_penalty
-        self._names = _names(pieces)
+        self._names = names(pieces)
         self._pieces = {name: piece for piece, name in enumerate(self._names)}
 
     def __call__(self, **static: int | float) -> Compute:

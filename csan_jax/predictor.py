@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int
 from common_jax.data.padding import groups, padded, padded_width
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.predictor import CompiledFunctions, Option, Predictor
+from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from common_jax.text.cleaning import clean
 from csan_jax.data import JOINT, SEPARATE
@@ -128,6 +128,7 @@ class Translator(Predictor):
         count = {"hypotheses": beam_size} if self._count else {}
         self._translate = programs(beam_size=beam_size, **count, **changed)
         self._attention = programs(attention=1) if explain else None
+        self._at_once = programs.at_once
 
     @classmethod
     def read_vocabulary(cls, folder: Path) -> list[Subwords]:
@@ -201,11 +202,17 @@ class Translator(Predictor):
         answers: list[dict[str, float]] = [{} for _ in sentences]
         filled = [i for i, sentence in enumerate(sentences) if sentence.pieces]
         lengths = [sentences[i].lengths for i in filled]
-        for group in groups(lengths, self._settings.batch_tokens):
-            members = [filled[at] for at in group.members]
-            encoded = [[*sentences[i].pieces, END] for i in members]
-            source = padded(encoded, group.rows, *group.widths)
-            outputs = self._translate({"source": source})
+        batches = [
+            ([filled[at] for at in group.members], group)
+            for group in groups(lengths, self._settings.batch_tokens)
+        ]
+        encoded = lambda members: [[*sentences[i].pieces, END] for i in members]
+        arrays = (
+            {"source": padded(encoded(members), group.rows, *group.widths)}
+            for members, group in batches
+        )
+        results = outputs_of(self._translate, arrays, self._at_once)
+        for (members, _), outputs in zip(batches, results, strict=True):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
             if not 0 <= pieces.min() <= pieces.max() < self._target.size:

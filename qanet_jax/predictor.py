@@ -16,7 +16,7 @@ from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import parse_json
-from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor
+from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
 from common_jax.predictor_schema import (
     ATTENTION_MAP,
     INTEGER,
@@ -137,6 +137,7 @@ class QuestionAnswerer(Predictor):
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
+        self._at_once = programs.at_once
         enough = (available for available in programs.choices("count") if available >= count)
         self._decode = programs(count=next(enough, count), **changed)
         with contextlib.suppress(UserError):  # an export has no program for it
@@ -272,9 +273,11 @@ class QuestionAnswerer(Predictor):
             for _, context, question, *_ in rows
         ]
         computed: list[dict[str, np.ndarray]] = [{} for _ in rows]
-        for group in grouped(shapes, self._settings.eval_batch_tokens):
-            batch = self._batch([rows[at] for at in group.members], group)
-            outputs = {name: np.asarray(array) for name, array in compute(batch).items()}
+        batches = [*grouped(shapes, self._settings.eval_batch_tokens)]
+        arrays = (self._batch([rows[at] for at in group.members], group) for group in batches)
+        results = outputs_of(compute, arrays, self._at_once)
+        for group, result in zip(batches, results, strict=True):
+            outputs = {name: np.asarray(array) for name, array in result.items()}
             for row, at in enumerate(group.members):
                 computed[at] = {name: array[row] for name, array in outputs.items()}
         return computed

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks.workers.timing import Batch, Work, count, read, work
@@ -38,18 +39,25 @@ def translation(job: dict[str, Any]) -> Work:
     from csan_jax.data.subwords import END
 
     task, params = trained(job["run"])
+    task.decoding = {"length_penalty": job["length_penalty"]}
     serve = jax.jit(lambda params, arrays: task.serve(params, arrays, beam_size=job["beam_size"]))
 
-    def step(batch: Batch) -> list[list[int]]:
+    def translated(batch: Batch) -> list[list[int]]:
         rows = np.asarray(serve(params, {"source": batch["source"]})["pieces"])
         return [
             list(itertools.takewhile(lambda piece: piece not in (0, END), row))
             for row in rows[batch["index"] >= 0].tolist()
         ]
 
+    def in_parallel(batches: list[Batch]) -> list[list[int]]:
+        with ThreadPoolExecutor(job["at_once"]) as threads:
+            return [*itertools.chain.from_iterable(threads.map(translated, batches))]
+
     batches = read(job["batches"])
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
-    return Work(step, batches, count(batches), size)
+    if job.get("at_once", 1) > 1:
+        return Work(in_parallel, [batches], count(batches), size)
+    return Work(translated, batches, count(batches), size)
 
 
 def make(job: dict[str, Any]) -> Work:

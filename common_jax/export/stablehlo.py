@@ -18,7 +18,13 @@ from common_jax.export.child import ChildPrograms, Limits
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.operations import require_allowed
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
-from common_jax.predictor import BoundedProgram, CompiledFunctions, Compute, format_options
+from common_jax.predictor import (
+    BoundedProgram,
+    CompiledFunctions,
+    Compute,
+    format_options,
+    parallel_batches,
+)
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
@@ -129,6 +135,7 @@ class ExportedPrograms(CompiledFunctions):
         """
         self._path, self._choices = path, choices
         self._programs = Programs(path) if limits is None else ChildPrograms(path, limits)
+        self.at_once = parallel_batches() if limits is None else 1
         if _numbers(jax.__version__) < _numbers(made_with):
             raise UserError(
                 f"{path}: made with jax {made_with}, newer than this jax {jax.__version__}"

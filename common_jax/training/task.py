@@ -21,7 +21,13 @@ from common_jax.data.batches import Batch, Batches
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
 from common_jax.io.paths import as_path, expand_user
-from common_jax.predictor import BoundedProgram, CompiledFunctions, Compute, Predictor
+from common_jax.predictor import (
+    BoundedProgram,
+    CompiledFunctions,
+    Compute,
+    Predictor,
+    parallel_batches,
+)
 from common_jax.training.run_folder import RunFolder
 
 Config = TypeVar("Config")
@@ -294,6 +300,7 @@ class _Jitted(CompiledFunctions):
 
     def __init__(self, task: Task, params: Params):
         self._task, self._params = task, params
+        self.at_once = parallel_batches()
 
     def __call__(self, **static: int | float) -> Compute:
         task = self._task

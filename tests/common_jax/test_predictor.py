@@ -1,0 +1,49 @@
+"""Batches in parallel, and the limit of their memory."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from common_jax.predictor import BoundedProgram, InputTooLargeError, outputs_of
+
+
+def test_outputs_are_in_the_order_of_the_batches_and_computed_at_once():
+    both = threading.Barrier(2, timeout=30)  # passed only by two computations at a time
+
+    def compute(batch):
+        both.wait()
+        return {"double": batch["x"] * 2}
+
+    batches = [{"x": np.array([number])} for number in range(6)]
+    assert [int(out["double"][0]) for out in outputs_of(compute, batches, 2)] == [*range(0, 12, 2)]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_the_error_of_a_batch_is_raised_in_its_turn(at_once):
+    def compute(batch):
+        if batch["x"] == 1:
+            raise InputTooLargeError("too long")
+        return batch
+
+    outputs = outputs_of(compute, [{"x": number} for number in range(4)], at_once)
+    assert next(outputs) == {"x": 0}
+    with pytest.raises(InputTooLargeError):
+        next(outputs)
+
+
+def test_a_shape_is_compiled_once_for_all_threads():
+    traces = []
+
+    @jax.jit
+    def square(_, arrays):
+        traces.append(arrays["x"].shape)
+        return {"y": jnp.square(arrays["x"])}
+
+    program = BoundedProgram(square, 1.0)
+    batches = [{"x": np.full(3 + number % 2, number)} for number in range(8)]
+    results = [*outputs_of(lambda batch: program({}, batch), batches, 4)]
+    assert [int(result["y"][0]) for result in results] == [n**2 for n in range(8)]
+    assert sorted(traces) == [(3,), (4,)]
