@@ -96,6 +96,10 @@ class SentenceClassifier(Predictor):
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
         return Vocabulary.load(folder)
 
+    @classmethod
+    def tables(cls, vocabulary: Vocabulary) -> dict[str, int]:
+        return dict.fromkeys(("word_embedding", "second_word_embedding"), vocabulary.size)
+
     def answers(self, requests: Sequence[Request]) -> Iterator[str]:
         """A JSON object for each line: the `label` and the `probabilities` of the labels.
 

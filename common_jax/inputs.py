@@ -15,7 +15,9 @@ import numpy as np
 from jaxtyping import Int, Int32
 
 from common_jax.data.corpus import Corpus
-from common_jax.fields import Choice, from_choice, to_mapping
+from common_jax.fields import Choice, from_choice, require, to_mapping
+
+WIDEST = 1000  # integers per word that a predictor encodes, whose arrays have room for all words
 
 Annotations = Mapping[str, str]  # of a text, by the source's names: {"binary_parse": ...}
 
@@ -153,7 +155,11 @@ def inputs_from_text(text: str) -> list[Any]:
     """The inputs that `inputs_to_text` wrote.
 
     Raises:
-      UserError: for a class that is not installed, or unknown fields.
+      UserError: for a class that is not installed, unknown fields, or more than `WIDEST`.
     """
     base: Any = Input
-    return [from_choice(base, values, "settings.inputs") for values in json.loads(text or "[]")]
+    inputs = [from_choice(base, values, "settings.inputs") for values in json.loads(text or "[]")]
+    for feature in inputs:
+        wide = f"settings.inputs: {feature.name}: {feature.width} numbers; at most {WIDEST}"
+        require(feature.width <= WIDEST, wide)
+    return inputs

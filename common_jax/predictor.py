@@ -170,6 +170,11 @@ class Predictor(abc.ABC):
           UserError: if it is missing or broken.
         """
 
+    @classmethod
+    def tables(cls, vocabulary: Any) -> Mapping[str, int]:
+        """The number of ids of a vocabulary, by the names of the parameters with a row for each."""
+        return {}
+
     @abc.abstractmethod
     def __init__(self, vocabulary: Any, settings: Any, programs: CompiledFunctions, **options: Any):
         """

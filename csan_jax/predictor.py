@@ -134,6 +134,11 @@ class Translator(Predictor):
         names = JOINT if (folder / JOINT[0]).exists() else SEPARATE
         return [Subwords.load(folder / name) for name in names]
 
+    @classmethod
+    def tables(cls, vocabulary: Sequence[Subwords]) -> dict[str, int]:
+        source, target = vocabulary[0].size, vocabulary[-1].size
+        return {"source_embedding": source, "target_embedding": target, "output_embedding": target}
+
     def parse(self, line: str, place: str) -> Sentence:
         return Sentence(*self._source.encode([clean(line).strip()], workers=1))
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 from common_jax.errors import UserError, error_context
 from common_jax.export.child import Limits
 from common_jax.export.format import VOCABULARY, Export
+from common_jax.export.sizes import require_config, require_memory, require_rows
 from common_jax.fields import from_mapping, named_class
 from common_jax.io.paths import AnyPath
 from common_jax.predictor import MEMORY, Predictor
@@ -50,9 +51,11 @@ def load(
     For an export in the format "stablehlo", imports no model code, flax, optax or Orbax.
 
     Args:
-      path: the folder of the run or of the export.
+      path: the folder of the run or of the export; or the name of an export,
+        hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE or demo:NAME (`common_jax.io.named`).
       untrusted: limits of the process in which the programs of a stranger's export run; None for an
-        export of one's own, whose programs run in this process.
+        export of one's own, whose programs run in this process, and for the limits' defaults with
+        one by name.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
         use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
         that the computation for a text or a batch may need, in GiB.
@@ -84,6 +87,8 @@ def load_model(
         without programs, whose model code would run in this process.
     """
     export = _export_at(path)
+    if export is not None and export.is_foreign:
+        untrusted = untrusted or Limits()
     if export is not None and export.manifest.format == "stablehlo":
         return _of_programs(export, max_memory, untrusted)
     if untrusted is not None:
@@ -98,6 +103,8 @@ def load_model(
     from common_jax.training.mesh import make_mesh
     from common_jax.training.run_folder import RunFolder
 
+    if export is not None:
+        require_config(export)
     run = RunFolder(export.path, export) if export is not None else RunFolder(cast(Any, path))
     task = read_task(run)
     parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
@@ -132,7 +139,10 @@ def _of_programs(export: Export, max_memory: float, limits: Limits | None) -> Lo
     cls = predictor_class(export)
     with error_context(export.file):
         settings: Any = from_mapping(cls.Settings, export.manifest.settings, "settings.")
+    if limits is not None:
+        require_memory(export, limits.memory)
     vocabulary = cls.read_vocabulary(export.path / VOCABULARY)
+    require_rows(export, cls.tables(vocabulary))
     versions = export.manifest.versions
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0")), limits
