@@ -92,7 +92,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path.endswith(".git/info/lfs/objects/batch"):
             return self._batch(json.loads(body))
         if steps[:2] == ["api", "models"]:
-            return self._api("/".join(steps[2:4]), steps[4], "/".join(steps[5:]), body)
+            what, *revision = steps[4:] or ["revision", "main"]
+            return self._api("/".join(steps[2:4]), what, "/".join(revision), body)
+        if steps[2:3] != ["resolve"]:
+            return self._answer(404, {"error": "Not found"})
         return self._resolve("/".join(steps[:2]), steps[3], "/".join(steps[4:]))
 
     def _chunks(self) -> bytes:
