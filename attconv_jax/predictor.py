@@ -68,6 +68,7 @@ class SentenceClassifier(Predictor):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
             size = self.eval_batch_tokens
             require(size >= 1, f"eval_batch_tokens={size}: at least 1")
+            inputs_from_text(self.inputs)
 
     def __init__(
         self,

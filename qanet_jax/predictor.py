@@ -93,6 +93,7 @@ class QuestionAnswerer(Predictor):
                 require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
             require(self.word_length <= WIDEST, f"word_length={self.word_length}: at most {WIDEST}")
             require(self.stride <= self.window, f"stride={self.stride}: at most {self.window}")
+            inputs_from_text(self.inputs)
 
     def __init__(
         self,

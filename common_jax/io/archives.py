@@ -16,7 +16,7 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from common_jax.errors import UserError
 from common_jax.fields import require
@@ -117,7 +117,7 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _files(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, IO[bytes]]]]:
+def _files(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
     """The name, the size and the content of each file of an archive."""
     if urllib.parse.urlsplit(address).path.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
@@ -132,7 +132,7 @@ def _files(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, IO[byt
             yield ((m.name, m.size, _content(archive_, m)) for m in members)
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Any:
     content = archive.extractfile(member) if member.isreg() else None
     if content is None:
         raise ValueError(f"{member.name!r} is not a file")

@@ -98,7 +98,7 @@ def upload(folder: Path, name: str) -> str:
 
 
 def library(name: str) -> Any:
-    """huggingface_hub, silent but for bars on terminals; raises UserError if it is not installed."""
+    """huggingface_hub, with bars on terminals alone; raises UserError if it is not installed."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise UserError(
             f"{name}: huggingface_hub is not installed; models of a hub need the extra hub "

@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_) -> None:
         """Nothing on standard error."""
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._handle()
 
     do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815

@@ -54,7 +54,7 @@ def server(tmp_path_factory):
         def log_message(self, *_):
             """Nothing on standard error."""
 
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             content = contents.get(self.path)
             if isinstance(content, str):
                 self.send_response(302)
@@ -118,15 +118,6 @@ def large_header():
     return tarred({"model/export.json": b"{}"}, pax_headers={"comment": "x" * 2**26})
 
 
-def lying_zip():
-    """A zip archive of 5 GiB by its own account."""
-    content = zipped(FILES, zipfile.ZIP_STORED)
-    size = len(FILES["model/export.json"]).to_bytes(4, "little")
-    at = content.index(b"PK\x01\x02") + 24
-    assert content[at : at + 4] == size
-    return content[:at] + (0xFFFFFFF0).to_bytes(4, "little") + content[at + 4 :] + b""
-
-
 BAD = {
     "not there": ("x.zip", None, "not in the cache, and cannot be read: .*(404|Not Found)"),
     "no archive": ("x.zip", b"<html>", "not an archive that can be unpacked"),
@@ -141,9 +132,8 @@ BAD = {
         tarred({"x": b""}, type=tarfile.SYMTYPE, linkname="/etc/passwd"),
         "'x' is not a file",
     ),
-    "a file twice": ("x.zip", tarred, "not an archive that can be unpacked .*File exists"),
+    "a file twice": ("x.zip", None, "not an archive that can be unpacked .*File exists"),
     "a large header": ("x.tar.gz", large_header(), "a header of more than 1 MiB"),
-    "more than it has": ("x.zip", lying_zip(), "not an archive|unpacks to more than"),
 }
 
 
@@ -174,14 +164,14 @@ def test_a_bomb_is_refused_before_it_is_unpacked(server, cache, monkeypatch):
         with pytest.raises(UserError, match="unpacks to more than 1,048,576 bytes"):
             located(f"{address}/{name}")
     contents["/long.zip"] = bytes(2**21)
-    with pytest.raises(UserError, match="long.zip: more than 1,048,576 bytes"):
+    with pytest.raises(UserError, match=r"long\.zip: more than 1,048,576 bytes"):
         located(f"{address}/long.zip")
     assert not [*cache.glob("*")]
 
 
 def test_an_unknown_certificate_is_one_line(server, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE")
-    with pytest.raises(UserError, match="cannot be read: .*CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(UserError, match=r"cannot be read: .*CERTIFICATE_VERIFY_FAILED"):
         located(f"{server[0]}/m.zip")
 
 

@@ -129,7 +129,8 @@ def test_nothing_that_is_pushed_names_a_path_or_a_user(hub, folder, pushed):
 def test_the_card_has_the_fields_of_a_hub(hub, folder, pushed):
     card = hub.commits["ada/adder"][pushed.partition("@")[2]]["README.md"].decode()
     lines = card.partition("---\n")[2].partition("\n---\n")[0].splitlines()
-    fields = {name: json.loads(value) for name, _, value in (line.partition(": ") for line in lines)}
+    split = (line.partition(": ") for line in lines)
+    fields = {name: json.loads(value) for name, _, value in split}
     result = json.loads((folder / "run" / "result.json").read_text())["metrics"]
     assert fields["license"] == "apache-2.0" and fields["datasets"] == ["generated"]
     assert fields["language"] == ["und"] and "rounded" in fields["metrics"]
