@@ -33,7 +33,7 @@ class Repository(NamedTuple):
           UserError: for another form than hf://OWNER/NAME[@REVISION].
         """
         match = _NAME.fullmatch(text)
-        require(match is not None, f"{text}: write {HF}OWNER/NAME@REVISION")
+        require(match is not None and ".." not in text, f"{text}: write {HF}OWNER/NAME@REVISION")
         assert match is not None
         return cls(match[1], match[2] or "")
 

@@ -80,15 +80,13 @@ def test_a_pushed_export_is_loaded_once_and_answers_as_the_run(
     assert commands.answers(monkeypatch, capsys, LINES, "--model", pushed) == expected
     assert sum("/lfs/" in path for method, path in hub.requests if method == "GET") >= 1
     hub.requests.clear()
-    model = load(pushed)
-    assert list(model.predict(LINES)) == expected
+    assert isinstance(load(pushed)._add.func.__self__, ChildPrograms)
     assert hub.requests == []
-    assert isinstance(model._add.func.__self__, ChildPrograms)
-    load(f"{NAME}@main")  # resolves the branch
+    Export(f"{NAME}@main")  # resolves the branch
     assert [path for _, path in hub.requests] == ["/api/models/ada/adder/revision/main"]
     at(monkeypatch, UNREACHABLE)
-    for name in (pushed, f"{NAME}@main"):
-        assert list(load(name).predict(LINES)) == expected
+    assert list(load(pushed).predict(LINES)) == expected
+    assert Export(f"{NAME}@main").path == Export(pushed).path
 
 
 def test_pushing_again_replaces_the_files(hub, folder, pushed, capsys):
@@ -102,12 +100,12 @@ def test_pushing_again_replaces_the_files(hub, folder, pushed, capsys):
     assert Export(name).manifest.format == "safetensors"
 
 
-def test_a_run_begins_with_a_model_by_name(pushed, tmp_path):
+def test_a_run_begins_with_a_model_by_name(folder, pushed, tmp_path):
     task = Toy(config(tmp_path, init_from=pushed))
     shrunk = dataclasses.replace(task.config.optimizer, learning_rate=1e-12)
     task = Toy(dataclasses.replace(task.config, optimizer=shrunk))
     train(task, RunWriter(tmp_path / "run"))
-    assert list(load(tmp_path / "run").predict(LINES)) == list(load(pushed).predict(LINES))
+    assert list(load(tmp_path / "run").predict(LINES)) == list(load(folder / "run").predict(LINES))
 
 
 def test_nothing_that_is_pushed_names_a_path_or_a_user(hub, folder, pushed):
