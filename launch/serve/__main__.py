@@ -43,16 +43,14 @@ _LIMITS = {  # fields of `Limits`, flags --max_*
 DESCRIPTION = (
     __doc__
     + """
-Takes any number of runs and exports of all families, and with --demo needs none. A model's NAME in
-URLs is the name of its folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]},
-each like a line for launch.predict, and returns {"outputs": [...]}; /openapi.json describes the
-API. Requests that arrive together are computed in batches. On SIGTERM the server answers the
-requests in flight and exits with status 0. There is no password: without --host only this machine
-can reach the server (docs/serving.md). It needs the extra serve: conv-attention-jax[serve].
+Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
+folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
+launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
+arrive together are computed in batches. On SIGTERM the server answers those in flight. It has no
+password: without --host only this machine can reach it (docs/serving.md). It needs the extra serve.
 
 example:
-  python -m launch.serve --demo
-  python -m launch.serve --workdir runs/csan/quickstart --port 8000
+  python -m launch.serve --demo --port 8000
   python -m launch.serve --model de=exports/translator --workdir reader=runs/qanet/squad
   curl -H 'content-type: application/json' http://127.0.0.1:8000/v1/models/de:predict \\
     -d '{"inputs": ["The book costs twelve euros in this shop."]}'"""
@@ -133,8 +131,7 @@ def _parser() -> Parser:
 
 
 def _add_sources(parser: Parser) -> None:
-    names = ", ".join(DEMO + name for name in demos())
-    text = f"serve the small trained models of this package: {names}"
+    text = "small trained models of this package"
     parser.add_argument("--demo", action="store_true", help=text)
     flags = {"--workdir": "folder of a run", "--model": "folder or name of an export"}
     for flag, text in flags.items():
