@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import os
 import shutil
 import struct
+import subprocess
+import urllib.request
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from common_jax.io import checksums
 from common_jax.io.named import demos
 from csan_jax.data.subwords import Subwords
 from launch import predict
+from launch.cli import module_command
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, tensors, text, values
 
@@ -72,6 +76,19 @@ def test_a_demo_answers(name):
 def test_the_demo_translates():
     translations = load("demo:csan").predict(["In Vienna it is already nine o'clock."])
     assert list(translations) == ["In Wien ist es schon neun Uhr."]
+
+
+@pytest.mark.slow
+def test_the_demos_are_served():
+    command = [*module_command("serve"), "--demo", "--port", "0"]
+    environment = os.environ | {"XLA_FLAGS": ""}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        address = server.stdout.readline().partition(" at ")[2].strip()
+        with urllib.request.urlopen(f"{address}v1/models", timeout=60) as response:
+            names = [model["name"] for model in json.load(response)["models"]]
+        server.terminate()
+        assert server.wait(20) == 0
+    assert sorted(names) == sorted(CHECKSUMS)
 
 
 def test_an_unknown_demo_is_one_line(monkeypatch, capsys):
