@@ -22,8 +22,8 @@ from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.checksums import is_inside
 from common_jax.io.hub import LARGEST
+from common_jax.io.paths import HTTPS
 
-HTTPS = "https://"
 CACHE = "~/.cache/conv-attention-jax/archives"
 _ENDINGS = (".zip", ".tar.gz", ".tgz", ".tar")
 _FILES = 10_000  # of an archive

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.checksums import is_inside
+from common_jax.io.paths import HF
 from common_jax.io.progress import is_quiet
 
-HF = "hf://"
 LARGEST = 4 * 2**30  # bytes of an export that is loaded by name
 
 _WORD = r"[A-Za-z0-9](?:[\w.-]{0,94}[A-Za-z0-9_])?"

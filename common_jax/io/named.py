@@ -6,11 +6,9 @@ from pathlib import Path, PurePosixPath
 
 from common_jax.errors import UserError
 from common_jax.fields import nearest
-from common_jax.io import archives, hub
-from common_jax.io.paths import AnyPath, as_path
+from common_jax.io.paths import HF, HTTPS, AnyPath, as_path
 
 DEMO = "demo:"
-_FOREIGN = {hub.HF: hub.download, archives.HTTPS: archives.download}
 
 
 def is_name(path: str | os.PathLike[str]) -> bool:
@@ -20,7 +18,7 @@ def is_name(path: str | os.PathLike[str]) -> bool:
 
 def is_foreign(path: str | os.PathLike[str]) -> bool:
     """Whether an argument names a model of others, which is not trusted."""
-    return os.fspath(path).startswith((*_FOREIGN,))
+    return os.fspath(path).startswith((HF, HTTPS))
 
 
 def located(path: str | AnyPath) -> AnyPath:
@@ -30,18 +28,23 @@ def located(path: str | AnyPath) -> AnyPath:
       UserError: for a name of another form, or of no model.
     """
     text = os.fspath(path)
-    for scheme, download in _FOREIGN.items():
-        if text.startswith(scheme):
-            return download(text)
+    if text.startswith(HF):
+        from common_jax.io import hub
+
+        return hub.download(text)
+    if text.startswith(HTTPS):
+        from common_jax.io import archives  # slow to import
+
+        return archives.download(text)
     return _demo(text.removeprefix(DEMO)) if text.startswith(DEMO) else as_path(path)
 
 
 def short_name(path: str) -> str:
     """The model's part of a name; of another argument the name of its folder."""
-    if path.startswith(hub.HF):
+    if path.startswith(HF):
         path = path.partition("@")[0]
     name = PurePosixPath(path.partition("#")[0]).name if is_foreign(path) else path
-    if path.startswith(archives.HTTPS):
+    if path.startswith(HTTPS):
         return re.sub(r"(\.tar)?\.\w+$", "", name)
     return name.removeprefix(DEMO) if is_name(path) else Path(os.path.abspath(path)).name
 
