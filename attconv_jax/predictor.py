@@ -68,6 +68,7 @@ class SentenceClassifier(Predictor):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
             size = self.eval_batch_tokens
             require(size >= 1, f"eval_batch_tokens={size}: at least 1")
+            inputs_from_text(self.inputs)
 
     def __init__(
         self,
@@ -96,6 +97,10 @@ class SentenceClassifier(Predictor):
     @classmethod
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
         return Vocabulary.load(folder)
+
+    @classmethod
+    def tables(cls, vocabulary: Vocabulary) -> dict[str, int]:
+        return dict.fromkeys(("word_embedding", "second_word_embedding"), vocabulary.size)
 
     def answers(self, requests: Sequence[Request]) -> Iterator[str]:
         """A JSON object for each line: the `label` and the `probabilities` of the labels.

@@ -39,6 +39,7 @@ class SentenceClassification(WordLevelTask[Config]):
     def __init__(self, config: Config):
         super().__init__(config)
         self.ranking = config.data.format == "ranking"
+        self.hub_task = "text-ranking" if self.ranking else "text-classification"
         self.metric_names = ("precision_at_1",) if self.ranking else ("accuracy",)
         words, inputs = config.words, config.model.inputs
         self._columns = columns_of(inputs, TEXTS[: config.data.texts])

@@ -15,7 +15,10 @@ import numpy as np
 from jaxtyping import Int, Int32
 
 from common_jax.data.corpus import Corpus
-from common_jax.fields import Choice, from_choice, to_mapping
+from common_jax.errors import UserError
+from common_jax.fields import Choice, from_choice, require, to_mapping
+
+WIDEST = 1000  # integers per word that a predictor encodes, whose arrays have room for all words
 
 Annotations = Mapping[str, str]  # of a text, by the source's names: {"binary_parse": ...}
 
@@ -153,7 +156,15 @@ def inputs_from_text(text: str) -> list[Any]:
     """The inputs that `inputs_to_text` wrote.
 
     Raises:
-      UserError: for a class that is not installed, or unknown fields.
+      UserError: for a class that is not installed, unknown fields, or more than `WIDEST`.
     """
     base: Any = Input
-    return [from_choice(base, values, "settings.inputs") for values in json.loads(text or "[]")]
+    try:
+        sections = [dict(values) for values in json.loads(text or "[]")]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"inputs: not a list of objects in JSON ({error})") from error
+    inputs = [from_choice(base, values, "inputs") for values in sections]
+    for feature in inputs:
+        wide = f"inputs: {feature.name}: {feature.width} numbers; at most {WIDEST}"
+        require(feature.width <= WIDEST, wide)
+    return inputs

@@ -214,6 +214,11 @@ class Predictor(abc.ABC):
         """
         raise UserError(f"{folder}: no engine for {cls.__name__}")
 
+    @classmethod
+    def tables(cls, vocabulary: Any) -> Mapping[str, int]:
+        """The number of ids of a vocabulary, by the names of the parameters with a row for each."""
+        return {}
+
     @abc.abstractmethod
     def __init__(self, vocabulary: Any, settings: Any, programs: CompiledFunctions, **options: Any):
         """

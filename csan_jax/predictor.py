@@ -144,6 +144,11 @@ class Translator(Predictor):
         pieces = max(subwords.size for subwords in vocabulary)
         return Engine(folder, pieces, settings.length_penalty or 0.0, settings.extra_length or 50)
 
+    @classmethod
+    def tables(cls, vocabulary: Sequence[Subwords]) -> dict[str, int]:
+        source, target = vocabulary[0].size, vocabulary[-1].size
+        return {"source_embedding": source, "target_embedding": target, "output_embedding": target}
+
     def parse(self, line: str, place: str) -> Sentence:
         return Sentence(*self._source.encode([clean(line).strip()], workers=1))
 

@@ -42,6 +42,7 @@ class Translation(Task[Config]):
     final_search = True
     predictor_class = Translator
     other_test_fields: ClassVar[Mapping[str, Any]] = {"max_equal_pairs": 1.0}
+    hub_task = "translation"
     comparison = "csan_jax.compare:TranslationEvaluation"
 
     def __init__(self, config: Config):
@@ -69,6 +70,10 @@ class Translation(Task[Config]):
                 "nll": jnp.sum(nll, where=valid),
                 "weight": valid.sum().astype(jnp.float32),
             }
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.config.data.source_language, self.config.data.target_language
 
     @property
     def card_facts(self) -> Sequence[str]:

@@ -19,6 +19,7 @@ from launch.distributed import exit_process
 
 if TYPE_CHECKING:
     from common_jax.export.child import Limits as ChildLimits
+    from common_jax.export.format import Export
     from common_jax.predictor import Option
 
 # system errors that the arguments or the disk cause
@@ -211,14 +212,14 @@ def add_untrusted(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max_seconds", type=float, default=120.0, metavar="N", help=text)
 
 
-def untrusted_limits(args: argparse.Namespace) -> "ChildLimits | None":
-    """The limits for the programs of exports, with a GiB for Python and jax; None if they are
-    trusted.
+def untrusted_limits(args: argparse.Namespace, model: "str | Export") -> "ChildLimits | None":
+    """The limits for the programs of a model, with a GiB for Python and jax; None if it is trusted:
+    neither with `--untrusted` nor of a hub or an archive.
 
     Raises:
       UserError: for limits that cannot be.
     """
-    if not args.untrusted:
+    if not (args.untrusted or getattr(model, "is_foreign", False)):
         return None
     from common_jax.export.child import Limits
 
@@ -288,7 +289,7 @@ def configure_logging(quiet: bool = False) -> None:
     sys.unraisablehook = _ignore_closed_loop
     logging.disable(logging.INFO if quiet else logging.NOTSET)
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
-    for name in ("jax", "tensorboardX", "matplotlib"):
+    for name in ("jax", "tensorboardX", "matplotlib", "httpx2", "huggingface_hub"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for name in ("absl", "asyncio", "orbax"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -4,6 +4,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, get_args
 
+from common_jax.io import hub
 from common_jax.io.paths import as_path
 from launch.cli import (
     Parser,
@@ -38,6 +39,9 @@ new folder, in one of four formats:
   ctranslate2  a plain Transformer that CTranslate2 computes (extra ctranslate2), several times as
                fast on a CPU; without a length penalty; --dtype int8 has a quarter of the size
 
+--push also writes the export to a model hub with the API of huggingface.co (HF_TOKEN), from which
+load and --model read it: hf://OWNER/NAME@REVISION. It needs the extra hub.
+
 Exports the best checkpoint; for a run with train.ema_decay, its moving average.
 
 example:
@@ -64,6 +68,10 @@ def main(argv: list[str]) -> None:
     add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
     text = "the moving average of the parameters (if the run has one)"
     add("--ema", action=argparse.BooleanOptionalAction, help=text)
+    text = "also replace the files of this repository of a hub: hf://OWNER/NAME"
+    add("--push", metavar="NAME", default="", help=text)
+    text = "of the card: apache-2.0, cc-by-4.0, ... (unknown; of generated data apache-2.0)"
+    add("--license", metavar="ID", default="", help=text)
     every = _options(argv)
     options = [option for option in every if option.compiled]
     add_options(parser, decoding := [o for o in every if o.decoding and not o.compiled])
@@ -83,6 +91,11 @@ def main(argv: list[str]) -> None:
     for name, values in choices.items():
         if max(values) > MOST:
             parser.error(f"--{name} {max(values)}: at most {MOST}")
+    if args.push and args.format == "orbax":
+        parser.error("--push: goes with --format stablehlo or safetensors")
+    if args.push:
+        hub.Repository.of(args.push)
+        hub.library(args.push)
     configure_logging()
     import jax
 
@@ -93,8 +106,11 @@ def main(argv: list[str]) -> None:
     changed = {o.name: value for o in decoding if (value := getattr(args, o.name)) is not None}
     settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
     settings |= {"decoding": changed, "dtype": args.dtype}
+    settings |= {"name": hub.revision(args.push), "license": args.license}
     export(RunFolder(args.workdir), args.out, args.format, **settings)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
+    if args.push:
+        print(f"pushed {hub.upload(args.out, args.push)}")
     if args.format == "stablehlo" and jax.__version__ != OLDEST_JAX:
         print(
             f"it needs jax {jax.__version__} or newer; for all versions from {OLDEST_JAX} on: "

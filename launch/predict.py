@@ -51,7 +51,7 @@ def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.predict", description=DESCRIPTION)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--workdir", metavar="RUN", help="folder of the run")
-    where.add_argument("--model", metavar="DIR", help="folder of an export")
+    where.add_argument("--model", metavar="DIR", help="folder or name of an export")
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
     text = "lines or a table (standard input)"
@@ -88,7 +88,8 @@ def main(argv: list[str]) -> None:
 
     chosen = {option.name: getattr(args, option.name) for option in options}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    predictor = load(model, max_memory=args.max_memory, untrusted=untrusted_limits(args), **chosen)
+    limits = untrusted_limits(args, model)
+    predictor = load(model, max_memory=args.max_memory, untrusted=limits, **chosen)
     if args.context is not None:
         if predictor.fields != ("context", "question"):
             raise UserError(f"{args.workdir or args.model}: answers no questions about a text")

@@ -13,7 +13,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.inputs import columns_of, encode, inputs_from_text
+from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
@@ -91,7 +91,9 @@ class QuestionAnswerer(Predictor):
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
                 require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
+            require(self.word_length <= WIDEST, f"word_length={self.word_length}: at most {WIDEST}")
             require(self.stride <= self.window, f"stride={self.stride}: at most {self.window}")
+            inputs_from_text(self.inputs)
 
     def __init__(
         self,
@@ -146,6 +148,11 @@ class QuestionAnswerer(Predictor):
     @classmethod
     def read_vocabulary(cls, folder: Path) -> Vocabulary:
         return Vocabulary.load(folder)
+
+    @classmethod
+    def tables(cls, vocabulary: Vocabulary) -> dict[str, int]:
+        words = {} if vocabulary.table is not None else {"word_embedding": vocabulary.size}
+        return {**words, "character_embedding": vocabulary.char_size}
 
     @property
     def longest(self) -> tuple[int, ...]:

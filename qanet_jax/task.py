@@ -38,6 +38,7 @@ class SpanExtraction(WordLevelTask[Config]):
     data: ReadingData
     metric_names = ("exact_match", "f1")
     other_test_fields: ClassVar[Mapping[str, Any]] = {"max_unreachable_answers": 1.0}
+    hub_task = "question-answering"
     comparison = "qanet_jax.compare:SpanEvaluation"
     predictor_class = QuestionAnswerer
 

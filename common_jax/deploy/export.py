@@ -15,6 +15,7 @@ from common_jax.deploy.card import model_card
 from common_jax.deploy.shareable import shareable
 from common_jax.errors import UserError
 from common_jax.export.format import (
+    CARD,
     CONFIG,
     ENGINE,
     MANIFEST,
@@ -52,6 +53,8 @@ def export(
     decoding: Mapping[str, Any] | None = None,
     dtype: Dtype = "float32",
     command: str = "",
+    name: str = "",
+    license: str = "",
 ) -> Manifest:
     """Writes the export of a run to a new folder, atomically.
 
@@ -62,7 +65,8 @@ def export(
       decoding: for "stablehlo" and "ctranslate2", other options of decoding than the run's, such
         as {"length_penalty": 1.0}.
       dtype: of the weights; "int8" is for "ctranslate2".
-      command: for the model card.
+      command, license: for the model card (`model_card`).
+      name: by which the card loads it; "" for the folder.
 
     Raises:
       UserError: if the folder exists or cannot be written, the run has no checkpoint, or its
@@ -94,8 +98,9 @@ def export(
             folder = Path(beside) / target.name
             folder.mkdir()
             _fill(folder, workdir, task, parameters, manifest)
-            card = model_card(workdir, task, parameters, manifest, command, out)
-            (folder / "README.md").write_text(card, "utf-8", errors="backslashreplace")
+            name = name or str(out)
+            card = model_card(workdir, task, parameters, manifest, command, name, license)
+            (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
             checksums.seal(folder)
             publish(folder, target, last=MANIFEST)
     return manifest

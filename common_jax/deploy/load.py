@@ -8,6 +8,7 @@ from typing import Any, cast
 from common_jax.errors import UserError, error_context
 from common_jax.export.child import Limits
 from common_jax.export.format import ENGINE, VOCABULARY, Export
+from common_jax.export.sizes import require_config, require_memory, require_rows
 from common_jax.fields import from_mapping, named_class
 from common_jax.io.paths import AnyPath
 from common_jax.predictor import MEMORY, Predictor
@@ -51,9 +52,11 @@ def load(
     Orbax; for the latter, which CTranslate2 computes, no jax either.
 
     Args:
-      path: the folder of the run or of the export.
+      path: the folder of the run or of the export; or the name of an export,
+        hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE or demo:NAME (`common_jax.io.named`).
       untrusted: limits of the process in which the programs of a stranger's export run; None for an
-        export of one's own, whose programs run in this process.
+        export of one's own, whose programs run in this process, and for the limits' defaults with
+        one by name.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
         use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
         that the computation for a text or a batch may need, in GiB.
@@ -85,6 +88,8 @@ def load_model(
         without programs, whose model code would run in this process.
     """
     export = _export_at(path)
+    if export is not None and export.is_foreign:
+        untrusted = untrusted or Limits()
     if export is not None and export.manifest.format == "stablehlo":
         return _of_programs(export, max_memory, untrusted)
     if export is not None and export.manifest.format == "ctranslate2" and untrusted is None:
@@ -101,6 +106,8 @@ def load_model(
     from common_jax.training.mesh import make_mesh
     from common_jax.training.run_folder import RunFolder
 
+    if export is not None:
+        require_config(export)
     run = RunFolder(export.path, export) if export is not None else RunFolder(cast(Any, path))
     task = read_task(run)
     parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
@@ -146,7 +153,10 @@ def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:
 def _of_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
+    if limits is not None:
+        require_memory(export, limits.memory)
     cls, vocabulary, settings = _text_interface(export)
+    require_rows(export, cls.tables(vocabulary))
     versions = export.manifest.versions
     programs = ExportedPrograms(
         export.path, export.manifest.programs, str(versions.get("jax", "0")), limits

@@ -15,19 +15,23 @@ Everything in it is data: classes are looked up by name in installed packages
 this module reads them, without a model.
 """
 
+import contextlib
 import dataclasses
 import os
 from pathlib import Path
 from typing import Literal
 
 from common_jax.errors import UserError, error_context
+from common_jax.export.card_head import require_head
 from common_jax.fields import from_mapping, require
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
+from common_jax.io.named import is_foreign, is_name, located
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 
 VERSION = 1
+CARD = "README.md"
 MANIFEST = "export.json"
 CONFIG, VOCABULARY = "config.json", "vocabulary"  # as in the folder of a run
 PARAMETERS, ORBAX, PROGRAMS = "parameters.safetensors", "parameters", "programs"
@@ -71,18 +75,34 @@ class Manifest:
 
 
 class Export:
-    """An exported model: the folder `path` with its `manifest`."""
+    """An exported model: the folder `path` with its `manifest`.
+
+    Attributes:
+      is_foreign: whether it was loaded from a hub or an archive, and hence is not trusted.
+    """
 
     def __init__(self, path: str | AnyPath):
-        """Copies an export in a bucket to the cache, and verifies the checksum of every file.
+        """Copies an export in a bucket, on a hub or in an archive to the cache, and verifies the
+        checksum of every file.
+
+        Args:
+          path: its folder, or its name (`common_jax.io.named`).
 
         Raises:
-          UserError: if the folder is no export, of a newer version, or damaged.
+          UserError: if the folder is no export, of a newer version, or damaged; of a name, also if
+            its format is "orbax", or its card has not the fields that a hub needs.
         """
         if in_bucket(path) and not self.is_at(path):
             raise UserError(self._missing(as_path(path)))
-        self.path = local_copy(path)
-        self.manifest = self._read()
+        self.is_foreign = is_foreign(path)
+        self.path = local_copy(located(path))
+        with error_context(str(path)) if is_name(path) else contextlib.nullcontext():
+            self.manifest = self._verified()
+            if self.is_foreign:
+                self._require_foreign()
+
+    def _verified(self) -> Manifest:
+        manifest = self._read()
         entries = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS, ENGINE)
         try:
             damage = checksums.find_damage(self.path, listed=entries)
@@ -90,11 +110,20 @@ class Export:
             raise UserError(f"{error.filename}: {error.strerror}") from error
         if damage:
             raise UserError(f"{self.path}: a damaged export: {damage}")
+        return manifest
+
+    def _require_foreign(self) -> None:
+        """Raises UserError for an export that is not loaded by name."""
+        require(
+            self.manifest.format != "orbax",
+            f"{self.path}: an export in the format orbax, which is not loaded by name",
+        )
+        require_head(self.path / CARD)
 
     @staticmethod
     def is_at(path: str | AnyPath) -> bool:
-        """Whether the folder has an export's manifest."""
-        return (as_path(path) / MANIFEST).exists()
+        """Whether the folder has an export's manifest; names are those of exports."""
+        return is_name(path) or (as_path(path) / MANIFEST).exists()
 
     @staticmethod
     def _missing(path: AnyPath) -> str:

@@ -93,12 +93,12 @@ def _read(folder: AnyPath) -> dict[str, Any]:
     for entry in files.values():
         if not isinstance(entry, dict) or {k: type(v) for k, v in entry.items()} != entry_types:
             raise ValueError
-    if not all(map(_is_inside, files)) or _digest(files) != saved.get("sha256"):
+    if not all(map(is_inside, files)) or _digest(files) != saved.get("sha256"):
         raise ValueError
     return files
 
 
-def _is_inside(name: str) -> bool:
+def is_inside(name: str) -> bool:
     """Whether a name, possibly from an untrusted file, stays inside the folder."""
     components = PurePosixPath(name).parts
     return bool(components) and not {"/", ".."} & {*components}

@@ -17,6 +17,7 @@ if not TYPE_CHECKING:
     AnyPath = PurePath
 
 GS = "gs://"
+HF, HTTPS = "hf://", "https://"  # of names of models (`common_jax.io.named`)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/|$)")
 

@@ -23,7 +23,8 @@ from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import named_class, suggestion
 from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
-from common_jax.io.paths import as_path, expand_user
+from common_jax.io.named import located
+from common_jax.io.paths import expand_user
 from common_jax.renames import former_keys
 from common_jax.systems import UnknownSystem
 from common_jax.training.config_files import config_file
@@ -72,7 +73,7 @@ def _with_given_rule(config: Any) -> Any:
         return config
     from common_jax.text.vocabulary import Vocabulary
 
-    folder = RunFolder(as_path(expand_user(given, "data.vocabulary_from"))).vocabulary
+    folder = RunFolder(located(expand_user(given, "data.vocabulary_from"))).vocabulary
     if not folder.is_dir():
         return config
     words = dataclasses.replace(config.words, rule=Vocabulary.load(local_copy(folder)).rule)

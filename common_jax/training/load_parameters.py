@@ -10,6 +10,8 @@ from jax.sharding import Mesh
 
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import ORBAX, PARAMETERS, Export
+from common_jax.export.sizes import require_config
+from common_jax.io.named import is_name
 from common_jax.io.parameters import (
     named_parameters,
     nested_parameters,
@@ -66,8 +68,12 @@ def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
     Raises:
       UserError: if that run has another model or another vocabulary.
     """
-    source = RunFolder(task.config.train.init_from)
+    given = task.config.train.init_from
     with error_context("train.init_from"):
+        export = Export(given) if is_name(given) else None
+        source = RunFolder(export.path if export else given, export)
+        if source.export is not None:
+            require_config(source.export)
         other = read_task(source)
         if not task.has_vocabulary_of(other):
             raise UserError(

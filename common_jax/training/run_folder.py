@@ -17,7 +17,8 @@ from common_jax.export.format import CONFIG, VOCABULARY, Export
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.named import located
+from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.identity import COOLDOWN, identity, resuming
@@ -54,7 +55,7 @@ class RunFolder:
         Args:
           export: the export in it, if already read.
         """
-        self.path = as_path(path)
+        self.path = located(path)
         if export is not None:
             self.export = export
         self.checkpoints, self.damaged = self.path / "checkpoints", self.path / "damaged"

@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Shaped
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
-from common_jax.io.paths import as_path, expand_user
+from common_jax.io.named import located
+from common_jax.io.paths import expand_user
 from common_jax.predictor import (
     BoundedProgram,
     CompiledFunctions,
@@ -78,6 +79,7 @@ class Task(abc.ABC, Generic[Config]):
       printed_notes: numbers among the notes of a score that are printed beside its metrics.
       decoding: options of the predictor that differ from the run's config, for `serve` and the
         final `predict_step`.
+      hub_task: the task's name on a hub.
       comparison: "package.module:Class" of the `common_jax.compare.Evaluation` of its runs; ""
         if a report compares only metrics.
     """
@@ -92,6 +94,7 @@ class Task(abc.ABC, Generic[Config]):
     other_test_fields: ClassVar[Mapping[str, Any]] = {}
     printed_notes: ClassVar[tuple[str, ...]] = ()
     decoding: Mapping[str, Any] = {}
+    hub_task: str = "other"
     comparison: ClassVar[str] = ""
 
     def __init__(self, config: Config):
@@ -105,6 +108,11 @@ class Task(abc.ABC, Generic[Config]):
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (by which both
         are divided, once for all devices); further terms of "loss", by name, are logged."""
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The codes of the texts' languages, for the card of an export."""
+        return ("und",)
 
     @property
     def card_facts(self) -> Sequence[str]:
@@ -282,11 +290,9 @@ class Task(abc.ABC, Generic[Config]):
 def preparation_of(config: Any) -> Preparation:
     """The preparation of a corpus with the vocabulary of `data.vocabulary_from`."""
     folder = config.data.vocabulary_from
-    return Preparation(
-        RunFolder(as_path(expand_user(folder, "data.vocabulary_from"))).vocabulary
-        if folder
-        else None
-    )
+    if not folder:
+        return Preparation(None)
+    return Preparation(RunFolder(located(expand_user(folder, "data.vocabulary_from"))).vocabulary)
 
 
 def _vocabulary(task: Task) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ from typing import Any
 from common_jax.data.batches import Batches
 from common_jax.data.word_level import WordLevelData
 from common_jax.text.vocabulary import Vocabulary
+from common_jax.text.word_tokenizer import ENGLISH
 from common_jax.training.task import Config, Task
 
 
@@ -34,6 +35,10 @@ class WordLevelTask(Task[Config]):
     @property
     def vocabulary(self) -> Vocabulary:
         return self.data.vocabulary
+
+    @property
+    def languages(self) -> tuple[str]:
+        return ("en",) if self.config.words.rule == ENGLISH else ("und",)
 
     def train_batches(self) -> Batches:
         return self.data.train_batches(self.config.train.seed)

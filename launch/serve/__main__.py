@@ -1,5 +1,6 @@
 """Serves trained models: a page for each, and an HTTP API."""
 
+import argparse
 import contextlib
 import functools
 import importlib.util
@@ -9,10 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common_jax.errors import UserError
+from common_jax.io.named import DEMO, demos, short_name
 from launch.cli import (
     Parser,
     add_memory,
@@ -45,12 +46,11 @@ DESCRIPTION = (
 Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
 folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
 launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
-arrive together are computed in batches. On SIGTERM the server answers the requests in flight and
-exits with status 0. There is no password: without --host only this machine can reach the server
-(docs/serving.md). It needs the extra serve: conv-attention-jax[serve].
+arrive together are computed in batches. On SIGTERM the server answers those in flight. It has no
+password: without --host only this machine can reach it (docs/serving.md). It needs the extra serve.
 
 example:
-  python -m launch.serve --workdir runs/csan/quickstart --port 8000
+  python -m launch.serve --demo --port 8000
   python -m launch.serve --model de=exports/translator --workdir reader=runs/qanet/squad
   curl -H 'content-type: application/json' http://127.0.0.1:8000/v1/models/de:predict \\
     -d '{"inputs": ["The book costs twelve euros in this shop."]}'"""
@@ -69,13 +69,14 @@ def main(argv: list[str]) -> None:
     parser, options, opened = _parser(), list["Option"](), dict[Source, "str | Export"]()
     early = Parser(add_help=False)
     _add_sources(early)
-    if sources := early.parse_known_args(argv)[0].sources:
+    if sources := _sources(early.parse_known_args(argv)[0]):
         for source in sources:
             with contextlib.suppress(UserError):  # reported later
                 opened[source] = _open(source)
         options = _options(opened.values())
         add_options(parser, options)
     args = parser.parse_args(argv)
+    args.sources = _sources(args)
     _require_names(args.sources)
     for module in ("starlette", "uvicorn", "prometheus_client"):
         if importlib.util.find_spec(module) is None:
@@ -130,7 +131,10 @@ def _parser() -> Parser:
 
 
 def _add_sources(parser: Parser) -> None:
-    for flag, text in (("--workdir", "folder of a run"), ("--model", "folder of an export")):
+    text = "small trained models of this package"
+    parser.add_argument("--demo", action="store_true", help=text)
+    flags = {"--workdir": "folder of a run", "--model": "folder or name of an export"}
+    for flag, text in flags.items():
         parser.add_argument(
             flag,
             dest="sources",
@@ -140,6 +144,12 @@ def _add_sources(parser: Parser) -> None:
             metavar="[NAME=]DIR",
             help=f"{text}; may be repeated",
         )
+
+
+def _sources(args: argparse.Namespace) -> list[Source]:
+    """The models of the command line."""
+    demo = [Source("--model", name, DEMO + name) for name in demos()]
+    return [*args.sources, *(demo if args.demo else [])]
 
 
 def _open(source: Source) -> "str | Export":
@@ -164,7 +174,7 @@ def _options(models: Iterable["str | Export"]) -> list["Option"]:
 def _require_names(sources: Sequence[Source]) -> None:
     """Raises UserError for no model, a name that cannot be in a URL, or equal names."""
     if not sources:
-        raise UserError("give --workdir or --model (see python -m launch.serve --help)")
+        raise UserError("give --workdir, --model or --demo (see python -m launch.serve --help)")
     paths: dict[str, str] = {}
     for flag, name, path in sources:
         if not _NAME.fullmatch(name):
@@ -181,7 +191,7 @@ def _source(flag: str, text: str) -> Source:
     name, equals, path = text.partition("=")
     if equals and "/" not in name:
         return Source(flag, name, path)
-    return Source(flag, Path(os.path.abspath(text)).name, text)
+    return Source(flag, short_name(text), text)
 
 
 def _service(
@@ -202,10 +212,10 @@ def _service(
     from launch.serve.models import served
 
     metrics, models = Metrics(), []
-    child_limits = untrusted_limits(args)
     for source in args.sources:
         model_at = opened.get(source) or _open(source)
-        loaded = load_model(model_at, max_memory=args.max_memory, untrusted=child_limits)
+        untrusted = untrusted_limits(args, model_at)
+        loaded = load_model(model_at, max_memory=args.max_memory, untrusted=untrusted)
         known = {option.name for option in loaded.kind.options}
         chosen = {name: value for name, value in options.items() if name in known}
         model = served(source.name, loaded, limits, metrics, chosen)

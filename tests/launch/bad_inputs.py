@@ -57,6 +57,7 @@ EN_TO_DE = "--config.data.source_language=en --config.data.target_language=de"
 TABLE = f"--config.data.train=t.tsv {EN_TO_DE}"
 TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
+TRIGRAMS = '[{"name": "attconv_jax.models.cdssm:LetterTrigrams", "most": 2147483647}]'
 VECTORS = "--config.data.vectors={here}/v.txt"
 
 
@@ -378,6 +379,35 @@ MISTAKES = {
     ),
     "overlapping tensors": of_export(
         "not a complete safetensors file", tensors({"a": tensor(2, 0, 8), "b": tensor(2, 4, 12)})
+    ),
+    "parameters of 2^40 rows": of_export(
+        "not a complete safetensors file",
+        tensors({"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 12]}}),
+    ),
+    "a vocabulary of more words than the parameters have": of_export(
+        "vocabulary: has .* ids, but word_embedding has .* rows",
+        sealed(values("vocabulary/lexicon.json", shared=2**40)),
+    ),
+    "inputs of 2^31 numbers a word": of_export(
+        "export.json: inputs: .*LetterTrigrams: 2147483647 numbers; at most 1000",
+        sealed(values("export.json", settings__inputs=TRIGRAMS)),
+    ),
+    # Models by name.
+    "a model of a hub without its owner": Mistake(
+        "predict", "--model hf://translator@main", "write hf://OWNER/NAME@REVISION"
+    ),
+    "a model of a hub without a revision": Mistake(
+        "predict", "--model hf://ada/translator", "has no revision; add @ and a commit, a tag or a"
+    ),
+    "a page in the place of an archive": Mistake(
+        "predict", "--model https://example.org/model", "not the address of an archive"
+    ),
+    "a misspelt demo": Mistake("predict", "--model demo:csam", "did you mean 'csan'"),
+    "a vocabulary of a model without a revision": Mistake(
+        "train csan", "--config.data.vocabulary_from=hf://ada/mt", "hf://ada/mt: has no revision"
+    ),
+    "a push without an owner": Mistake(
+        "export", "--workdir {attconv} --out {here}/x --push hf://mt", "write hf://OWNER/NAME"
     ),
     # Exports.
     "an export into an existing folder": Mistake(

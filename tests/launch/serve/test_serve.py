@@ -32,7 +32,7 @@ LIGHT, DARK, PHONE = {}, {"dark": True}, {"width": 390}
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "give --workdir or --model"),
+        ([], "give --workdir, --model or --demo"),
         (["--workdir", "no/folder"], "no/folder: not the folder of a run"),
         (["--workdir", "a", "--model", "b/a"], "'a' is also the name of a; write NAME=b/a"),
         (["--workdir", "my run"], "'my run' cannot be in a URL; write NAME=my run"),

@@ -1,0 +1,152 @@
+"""Archives of exports at https://, unpacked into the cache of this machine."""
+
+import contextlib
+import gzip
+import hashlib
+import logging
+import os
+import re
+import shutil
+import ssl
+import tarfile
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from common_jax.errors import UserError
+from common_jax.fields import require
+from common_jax.io.checksums import is_inside
+from common_jax.io.hub import LARGEST
+from common_jax.io.paths import HTTPS
+
+CACHE = "~/.cache/conv-attention-jax/archives"
+_ENDINGS = (".zip", ".tar.gz", ".tgz", ".tar")
+_FILES = 10_000  # of an archive
+_READ = 2**20  # bytes at a time
+_SECONDS = 30.0
+_SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
+
+_log = logging.getLogger(__name__)
+
+
+def download(url: str) -> Path:
+    """The folder with an archive's content; of the cache, if it is there.
+
+    Args:
+      url: with the fragment #sha256=DIGEST, the content must have it.
+
+    Raises:
+      UserError: if it cannot be read, is not an archive, has another digest or more than `LARGEST`
+        bytes.
+    """
+    address, _, fragment = url.partition("#")
+    require(
+        urllib.parse.urlsplit(address).path.endswith(_ENDINGS),
+        f"{url}: not the address of an archive ({', '.join(_ENDINGS)})",
+    )
+    digest = _SHA256.fullmatch(fragment)
+    require(digest is not None or not fragment, f"{url}: write #sha256= and 64 digits of 0-9a-f")
+    target = Path(CACHE).expanduser() / hashlib.sha256(url.encode()).hexdigest()[:20]
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as beside:
+            file, folder = Path(beside, "archive"), Path(beside, "folder")
+            actual = _fetch(url, address, file)
+            require(
+                digest is None or digest[1] == actual,
+                f"{url}: the archive has the SHA-256 {actual}",
+            )
+            if digest is None:
+                _log.info("%s: add #sha256=%s to load no other", url, actual)
+            folder.mkdir()
+            _unpack(url, address, file, folder)
+            with contextlib.suppress(OSError):  # another process was faster
+                os.rename(folder, target)
+    inside = [*target.iterdir()]
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else target
+
+
+class _OnlyHttps(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str):
+        if not newurl.startswith(HTTPS):
+            raise urllib.error.URLError("a redirection to an address without https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _fetch(url: str, address: str, file: Path) -> str:
+    """Writes the content of an address to a file; returns its SHA-256."""
+    digest, size = hashlib.sha256(), 0
+    secure = urllib.request.HTTPSHandler(context=ssl.create_default_context())
+    opener = urllib.request.build_opener(secure, _OnlyHttps)
+    try:
+        with opener.open(address, timeout=_SECONDS) as response, file.open("wb") as out:
+            while chunk := response.read(_READ):
+                size += len(chunk)
+                require(size <= LARGEST, f"{url}: more than {LARGEST:,} bytes")
+                digest.update(chunk)
+                out.write(chunk)
+    except (OSError, ValueError) as error:  # URLError is an OSError
+        reason = getattr(error, "reason", None) or error
+        raise UserError(f"{url}: not in the cache, and cannot be read: {reason}") from error
+    return digest.hexdigest()
+
+
+def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
+    """Writes the files of an archive, of which none is outside of the folder."""
+    size = 0
+    try:
+        with _files(address, file) as files:
+            for count, (name, bytes_, content) in enumerate(files):
+                size += bytes_
+                require(count < _FILES, f"{url}: more than {_FILES:,} files")
+                require(size <= LARGEST, f"{url}: unpacks to more than {LARGEST:,} bytes")
+                require(is_inside(name), f"{url}: {name!r}: not a file below its folder")
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("xb") as out:
+                    shutil.copyfileobj(content, out, _READ)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
+        raise UserError(f"{url}: not an archive that can be unpacked ({error})") from error
+    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a rare compression
+        raise UserError(f"{url}: not an archive that can be unpacked ({error})") from error
+
+
+@contextlib.contextmanager
+def _files(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
+    """The name, the size and the content of each file of an archive."""
+    if urllib.parse.urlsplit(address).path.endswith(".zip"):
+        with zipfile.ZipFile(file) as archive:
+            infos = (info for info in archive.infolist() if not info.is_dir())
+            yield ((info.filename, info.file_size, archive.open(info)) for info in infos)
+        return
+    with file.open("rb") as raw:
+        packed = not address.endswith(".tar")
+        stream: Any = _Bounded(gzip.GzipFile(fileobj=raw) if packed else raw)
+        with tarfile.open(fileobj=stream, mode="r:") as archive_:
+            members = (member for member in archive_ if not member.isdir())
+            yield ((m.name, m.size, _content(archive_, m)) for m in members)
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Any:
+    content = archive.extractfile(member) if member.isreg() else None
+    if content is None:
+        raise ValueError(f"{member.name!r} is not a file")
+    return content
+
+
+class _Bounded:
+    """A file of which a header, which tarfile reads at once, cannot have gigabytes."""
+
+    def __init__(self, file: Any):
+        self._file = file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _READ:
+            raise ValueError("a header of more than 1 MiB")
+        return self._file.read(size)

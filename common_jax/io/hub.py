@@ -1,0 +1,142 @@
+"""Exports on a hub with the API of huggingface.co: hf://OWNER/NAME@REVISION."""
+
+import contextlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from common_jax.errors import UserError
+from common_jax.fields import require
+from common_jax.io.checksums import is_inside
+from common_jax.io.paths import HF
+from common_jax.io.progress import is_quiet
+
+LARGEST = 4 * 2**30  # bytes of an export that is loaded by name
+
+_WORD = r"[A-Za-z0-9](?:[\w.-]{0,94}[A-Za-z0-9_])?"
+_NAME = re.compile(rf"{HF}({_WORD}/{_WORD})(?:@([A-Za-z0-9][\w./-]*))?", re.ASCII)
+
+
+class Repository(NamedTuple):
+    """A repository of the hub, OWNER/NAME, and a commit, tag or branch; "" if not given."""
+
+    name: str
+    revision: str
+
+    @classmethod
+    def of(cls, text: str) -> "Repository":
+        """
+        Raises:
+          UserError: for another form than hf://OWNER/NAME[@REVISION].
+        """
+        match = _NAME.fullmatch(text)
+        require(match is not None and ".." not in text, f"{text}: write {HF}OWNER/NAME@REVISION")
+        assert match is not None
+        return cls(match[1], match[2] or "")
+
+
+def download(name: str) -> Path:
+    """The folder of a revision in the hub's cache, with all of its files.
+
+    A commit that is in the cache is not looked up again, nor is a tag or branch where the hub
+    cannot be reached.
+
+    Raises:
+      UserError: for a name without a revision, or one that the hub does not have; without network
+        for one that is not in the cache; for more than `LARGEST`.
+    """
+    repository = Repository.of(name)
+    require(
+        bool(repository.revision),
+        f"{name}: has no revision; add @ and a commit, a tag or a branch, as in {name}@main",
+    )
+    hub = library(name)
+    with _service(name):
+        api = hub.HfApi()
+        commit = api.resolve_revision(repository.name, revision=repository.revision).resolved
+        get = lambda **options: Path(
+            api.snapshot_download(repository.name, revision=commit, **options)
+        )
+        with contextlib.suppress(hub.errors.LocalEntryNotFoundError):
+            return get(local_files_only=True)
+        listed = api.model_info(repository.name, revision=commit, files_metadata=True).siblings
+        sizes = {file.rfilename: file.size or 0 for file in listed or ()}
+        require(all(map(is_inside, sizes)), f"{name}: has files outside of its folder")
+        size = sum(sizes.values())
+        require(size <= LARGEST, f"{name}: {size:,} bytes; at most {LARGEST:,} are loaded by name")
+        return get()
+
+
+def revision(name: str) -> str:
+    """The name with the branch of a repository if it has none; "" for ""."""
+    return name if "@" in name or not name else f"{name}@main"
+
+
+def upload(folder: Path, name: str) -> str:
+    """Replaces the files of a repository, which is created if there is none; returns the name of
+    the new revision.
+
+    Raises:
+      UserError: if the hub refuses it, or cannot be reached.
+    """
+    repository = Repository.of(name)
+    hub = library(name)
+    with _service(name):
+        api = hub.HfApi()
+        api.create_repo(repository.name, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repository.name,
+            folder_path=folder,
+            revision=repository.revision or None,
+            commit_message="Export of conv-attention-jax",
+            delete_patterns="*",
+        )
+    return f"{HF}{repository.name}@{commit.oid}"
+
+
+def library(name: str) -> Any:
+    """huggingface_hub, with bars on terminals alone; raises UserError if it is not installed."""
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise UserError(
+            f"{name}: huggingface_hub is not installed; models of a hub need the extra hub "
+            "(pip install 'conv-attention-jax[hub]')"
+        )
+    import huggingface_hub.errors
+    import huggingface_hub.utils
+
+    huggingface_hub.utils.logging.set_verbosity_error()
+    if is_quiet() or not sys.stderr.isatty():
+        huggingface_hub.utils.disable_progress_bars()
+    return huggingface_hub
+
+
+@contextlib.contextmanager
+def _service(name: str) -> Iterator[None]:
+    """Converts the errors of a hub into one-line UserErrors."""
+    from huggingface_hub import constants, errors
+
+    try:
+        yield
+    except UserError:
+        raise
+    except errors.RevisionNotFoundError as error:
+        raise UserError(f"{name}: has no such revision") from error
+    except errors.RepositoryNotFoundError as error:
+        raise UserError(f"{name}: no such model, or HF_TOKEN may not read it") from error
+    except errors.HfHubHTTPError as error:
+        reason = error.server_message or str(error).partition("\n")[0]
+        raise UserError(f"{name}: {constants.ENDPOINT} refused it: {reason}") from error
+    except (errors.RevisionResolutionError, errors.LocalEntryNotFoundError) as error:
+        raise UserError(f"{name}: not in the cache, and {_unreachable(constants)}") from error
+    except (errors.HTTPError, errors.OfflineModeIsEnabled) as error:
+        raise UserError(f"{name}: {_unreachable(constants)}") from error
+    except (OSError, ValueError) as error:  # a full disk, a reply of another form
+        raise UserError(f"{name}: {next(iter(str(error).splitlines()), error)}") from error
+
+
+def _unreachable(constants: Any) -> str:
+    offline = " (HF_HUB_OFFLINE)" if constants.HF_HUB_OFFLINE else ""
+    return f"{constants.ENDPOINT} cannot be reached{offline}"

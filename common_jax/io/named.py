@@ -1,0 +1,64 @@
+"""Models by name: hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE.zip and demo:NAME."""
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+
+from common_jax.errors import UserError
+from common_jax.fields import nearest
+from common_jax.io.paths import HF, HTTPS, AnyPath, as_path
+
+DEMO = "demo:"
+
+
+def is_name(path: str | os.PathLike[str]) -> bool:
+    """Whether an argument names a model instead of its folder."""
+    return is_foreign(path) or os.fspath(path).startswith(DEMO)
+
+
+def is_foreign(path: str | os.PathLike[str]) -> bool:
+    """Whether an argument names a model of others, which is not trusted."""
+    return os.fspath(path).startswith((HF, HTTPS))
+
+
+def located(path: str | AnyPath) -> AnyPath:
+    """The folder on this machine of a model by name; the path of any other argument.
+
+    Raises:
+      UserError: for a name of another form, or of no model.
+    """
+    text = os.fspath(path)
+    if text.startswith(HF):
+        from common_jax.io import hub
+
+        return hub.download(text)
+    if text.startswith(HTTPS):
+        from common_jax.io import archives  # slow to import
+
+        return archives.download(text)
+    return _demo(text.removeprefix(DEMO)) if text.startswith(DEMO) else as_path(path)
+
+
+def short_name(path: str) -> str:
+    """The model's part of a name; of another argument the name of its folder."""
+    if path.startswith(HF):
+        path = path.partition("@")[0]
+    name = PurePosixPath(path.partition("#")[0]).name if is_foreign(path) else path
+    if path.startswith(HTTPS):
+        return re.sub(r"(\.tar)?\.\w+$", "", name)
+    return name.removeprefix(DEMO) if is_name(path) else Path(os.path.abspath(path)).name
+
+
+def demos() -> dict[str, Path]:
+    """The small trained models of the installed papers, NAME_jax/demo, by NAME."""
+    packages = Path(__file__).parents[2]
+    folders = sorted(file.parent for file in packages.glob("*_jax/demo/export.json"))
+    return {folder.parent.name.removesuffix("_jax"): folder for folder in folders}
+
+
+def _demo(name: str) -> Path:
+    if (folder := demos().get(name)) is None:
+        known = ", ".join(DEMO + known for known in demos()) or "none is installed"
+        hint = nearest(name, demos()) or f"; there are {known}"
+        raise UserError(f"{DEMO}{name}: no such model{hint}")
+    return folder

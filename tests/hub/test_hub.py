@@ -1,0 +1,238 @@
+"""Models by name, on a hub of this machine: pushed, loaded, loaded again, and refused."""
+
+import dataclasses
+import getpass
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+
+import huggingface_hub.constants as constants
+import pytest
+
+from common_jax.deploy import load
+from common_jax.errors import UserError
+from common_jax.export.child import ChildPrograms
+from common_jax.export.format import Export
+from common_jax.io import hub as hub_names
+from common_jax.training.loop import train
+from common_jax.training.run_writer import RunWriter
+from launch import export, predict
+from tests.hub import emulator
+from tests.launch import commands
+from tests.launch.corrupt_files import sealed, text, values
+from tests.launch.test_export import LINES, PROGRAM, config, flipped
+from tests.toy import Toy
+
+NAME = "hf://ada/adder"
+UNREACHABLE = "http://127.0.0.1:9"
+
+
+def at(patch, url):
+    """Sets HF_ENDPOINT, which huggingface_hub reads when it is imported."""
+    patch.setattr(constants, "ENDPOINT", url)
+    template = url + "/{repo_id}/resolve/{revision}/{filename}"
+    patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory):
+    """A hub, with an empty cache on this machine."""
+    with emulator.running() as hub, pytest.MonkeyPatch.context() as patch:
+        at(patch, hub.url)
+        patch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        patch.setenv("HF_TOKEN", emulator.TOKEN)
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a run, `run`."""
+    folder = tmp_path_factory.mktemp("pushed")
+    train(Toy(config(folder)), RunWriter(folder / "run"), "python -m launch.train --x /home/ada/x")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pushed(hub, folder):
+    """The pushed export's name."""
+    out = folder / "export"
+    export.main(["--workdir", str(folder / "run"), "--out", str(out), "--push", NAME])
+    return f"{NAME}@{hub.branches['ada/adder']['main']}"
+
+
+def put(hub, source, change):
+    """Commits a changed copy of an export under a new name; returns it."""
+    copy = Path(shutil.copytree(source, f"{source}-{len(hub.commits)}"))
+    change(copy)
+    files = [path for path in copy.rglob("*") if path.is_file()]
+    name = f"bob/model{len(hub.commits)}"
+    hub.commit(name, {str(file.relative_to(copy)): file.read_bytes() for file in files})
+    return f"hf://{name}@main"
+
+
+def test_a_pushed_export_is_loaded_once_and_answers_as_the_run(
+    hub, folder, pushed, monkeypatch, capsys
+):
+    expected = list(load(folder / "run").predict(LINES))
+    assert commands.answers(monkeypatch, capsys, LINES, "--model", pushed) == expected
+    assert sum("/lfs/" in path for method, path in hub.requests if method == "GET") >= 1
+    hub.requests.clear()
+    assert isinstance(load(pushed)._add.func.__self__, ChildPrograms)
+    assert hub.requests == []
+    Export(f"{NAME}@main")  # resolves the branch
+    assert [path for _, path in hub.requests] == ["/api/models/ada/adder/revision/main"]
+    at(monkeypatch, UNREACHABLE)
+    assert list(load(pushed).predict(LINES)) == expected
+    assert Export(f"{NAME}@main").path == Export(pushed).path
+
+
+def test_pushing_again_replaces_the_files(hub, folder, pushed, capsys):
+    run, out = str(folder / "run"), str(folder / "again")
+    argv = ["--workdir", run, "--out", out, "--format", "safetensors", "--push", "hf://ada/other"]
+    hub.commit("ada/other", {"programs/old.stablehlo": b"x", "README.md": b"x"})
+    export.main(argv)
+    name = re.search(r"^pushed (hf://ada/other@[0-9a-f]{40})$", capsys.readouterr().out, re.M)[1]
+    files = hub.commits["ada/other"][name.partition("@")[2]]
+    assert "programs/old.stablehlo" not in files and "parameters.safetensors" in files
+    assert Export(name).manifest.format == "safetensors"
+
+
+def test_a_run_begins_with_a_model_by_name(folder, pushed, tmp_path):
+    task = Toy(config(tmp_path, init_from=pushed))
+    shrunk = dataclasses.replace(task.config.optimizer, learning_rate=1e-12)
+    task = Toy(dataclasses.replace(task.config, optimizer=shrunk))
+    train(task, RunWriter(tmp_path / "run"))
+    assert list(load(tmp_path / "run").predict(LINES)) == list(load(folder / "run").predict(LINES))
+
+
+def test_nothing_that_is_pushed_names_a_path_or_a_user(hub, folder, pushed):
+    files = hub.commits["ada/adder"][pushed.partition("@")[2]]
+    texts = {
+        name: content
+        for name, content in files.items()
+        if name.endswith((".json", ".md", ".txt", ".stablehlo"))
+    }
+    assert {"README.md", "config.json", "export.json", PROGRAM} <= texts.keys()
+    wanted = [str(folder), str(Path(__file__).parents[2]), str(Path.home()), "/home/", "/tmp/"]
+    for content in texts.values():
+        for words in wanted:
+            assert words.encode() not in content
+        assert not re.search(rb"[\s\"'=`(]/[\w.-]+/", content)
+        assert not re.search(rf"\b{re.escape(getpass.getuser())}\b".encode(), content)
+
+
+def test_the_card_has_the_fields_of_a_hub(hub, folder, pushed):
+    card = hub.commits["ada/adder"][pushed.partition("@")[2]]["README.md"].decode()
+    lines = card.partition("---\n")[2].partition("\n---\n")[0].splitlines()
+    split = (line.partition(": ") for line in lines)
+    fields = {name: json.loads(value) for name, _, value in split}
+    result = json.loads((folder / "run" / "result.json").read_text())["metrics"]
+    assert fields["license"] == "apache-2.0" and fields["datasets"] == ["generated"]
+    assert fields["language"] == ["und"] and "rounded" in fields["metrics"]
+    scored = {
+        entry["dataset"]["split"]: {m["type"]: m["value"] for m in entry["metrics"]}
+        for entry in fields["model-index"][0]["results"]
+    }
+    assert scored["test"]["rounded"] == result["test"]["rounded"]
+    assert f"python -m launch.predict --model {NAME}@main" in card
+
+
+NEWER = sealed(values("export.json", version=2))
+CHANGED = {  # changes of the pushed export
+    "an export of a newer format": (NEWER, "export.json: version 2, of a newer release"),
+    "a changed byte": (
+        lambda m: flipped(m / "parameters.safetensors"),
+        "damaged export: parameters.safetensors: not the bytes that were saved",
+    ),
+    "a card without its fields": (
+        sealed(text("README.md", "---\nlicense: mit\nlanguage: en\n---\n# A model\n")),
+        "README.md: its head has no datasets; it needs license, language, datasets, metrics",
+    ),
+    "a card without a head": (sealed(text("README.md", "# A model")), "its head has no license"),
+    "no export": (lambda m: (m / "export.json").unlink(), r"not an export \(no export.json\)"),
+    "Orbax's format": (
+        sealed(values("export.json", format="orbax", programs={})),
+        "an export in the format orbax, which is not loaded by name",
+    ),
+    "a format without programs": (
+        sealed(values("export.json", format="safetensors", programs={})),
+        "only exports in the format stablehlo run in a process",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_forged_model_of_a_hub_is_one_line(hub, folder, pushed, what, monkeypatch, capsys):
+    change, words = CHANGED[what]
+    name = put(hub, folder / "export", change)
+    line = commands.fails(monkeypatch, capsys, ["--model", name], predict.main)
+    assert re.search(words, line)
+
+
+@pytest.mark.parametrize(
+    "name,words",
+    [
+        ("hf://adder@main", "hf://adder@main: write hf://OWNER/NAME@REVISION"),
+        ("hf://ada/../x@main", "write hf://OWNER/NAME@REVISION"),
+        (NAME, f"{NAME}: has no revision; add @ and a commit, a tag or a branch, as in {NAME}@m"),
+        (f"{NAME}@nowhere", f"{NAME}@nowhere: has no such revision"),
+        (f"{NAME}@{'0' * 40}", "0000: has no such revision"),
+        ("hf://ada/none@main", "no such model, or HF_TOKEN may not read it"),
+    ],
+)
+def test_a_name_of_nothing_is_one_line(pushed, name, words, monkeypatch, capsys):
+    assert words in commands.fails(monkeypatch, capsys, ["--model", name], predict.main)
+
+
+@pytest.mark.parametrize("revision", ["main", "1" * 40])
+def test_without_network_what_is_not_cached_is_one_line(revision, hub, monkeypatch, capsys):
+    at(monkeypatch, UNREACHABLE)
+    argv = ["--model", f"hf://ada/elsewhere@{revision}"]
+    line = commands.fails(monkeypatch, capsys, argv, predict.main)
+    assert f"hf://ada/elsewhere@{revision}: " in line and f"{UNREACHABLE} cannot be reached" in line
+
+
+def test_a_model_that_is_too_large_is_not_downloaded(hub, folder, pushed, monkeypatch, capsys):
+    name = put(hub, folder / "export", lambda model: (model / "more.txt").write_text("x"))
+    hub.sizes["more.txt"] = 2**33
+    hub.requests.clear()
+    line = commands.fails(monkeypatch, capsys, ["--model", name], predict.main)
+    hub.sizes.clear()
+    assert "bytes; at most 4,294,967,296 are loaded by name" in line
+    assert {path.split("/")[1] for _, path in hub.requests} == {"api"}
+
+
+def test_without_the_extra_is_one_line(folder, monkeypatch, capsys):
+    find = importlib.util.find_spec
+    missing = lambda name: None if name == "huggingface_hub" else find(name)
+    monkeypatch.setattr(hub_names.importlib.util, "find_spec", missing)
+    words = r"needs? the extra hub \(pip install 'conv-attention-jax\[hub\]'\)"
+    line = commands.fails(monkeypatch, capsys, ["--model", f"{NAME}@main"], predict.main)
+    assert re.search(words, line)
+    argv = ["--workdir", str(folder / "run"), "--out", str(folder / "x"), "--push", NAME]
+    assert re.search(words, commands.fails(monkeypatch, capsys, argv, export.main))
+    assert not (folder / "x").exists()
+
+
+def test_a_push_that_is_refused_is_one_line_and_keeps_the_export(hub, folder, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    argv = ["--workdir", str(folder / "run"), "--out", str(folder / "kept"), "--push", NAME]
+    argv += ["--format", "safetensors"]
+    with pytest.raises(UserError, match="refused it: Invalid username or password"):
+        export.main(argv)
+    assert Export(folder / "kept").manifest.format == "safetensors"
+
+
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        ("--push ada/adder", "ada/adder: write hf://OWNER/NAME"),
+        ("--push hf://ada/adder --format orbax", "--push: goes with --format stablehlo or"),
+    ],
+)
+def test_mistakes_of_a_push_are_one_line(folder, flags, words, monkeypatch, capsys):
+    argv = ["--workdir", str(folder / "run"), "--out", str(folder / "x"), *flags.split()]
+    assert words in commands.fails(monkeypatch, capsys, argv, export.main)
