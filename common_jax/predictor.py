@@ -99,8 +99,13 @@ def parallel_batches() -> int:
     products of a batch are too small for several; one on other devices."""
     import jax
 
+    return available_cores() if jax.default_backend() == "cpu" else 1
+
+
+def available_cores() -> int:
+    """The number of batches for the cores that this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores or 1, MOST_AT_ONCE) if jax.default_backend() == "cpu" else 1
+    return min(cores or 1, MOST_AT_ONCE)
 
 
 class InputTooLargeError(UserError):
