@@ -97,3 +97,11 @@ def pytest_testnodedown(node, error):
             node.gateway._io.popen.wait(60)
         status = node.gateway._io.popen.poll()
         sys.stderr.write(f"\nworker {node.gateway.id} died with exit status {status}\n")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        mark = item.get_closest_marker("slow_for")
+        if mark and {*mark.args} & {*item.callspec.id.split("-")}:
+            item.add_marker("slow")

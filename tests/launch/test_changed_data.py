@@ -66,6 +66,7 @@ def vocabulary(run):
     return {path.name: path.read_bytes() for path in (run / "vocabulary").iterdir()}
 
 
+@pytest.mark.slow_for("csan", "qanet")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path):
     """Also in a run of an earlier version, which has no digests, if its vocabulary differs."""
@@ -95,6 +96,7 @@ def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path):
         assert vocabulary(run) == kept
 
 
+@pytest.mark.slow_for("qanet")
 @pytest.mark.parametrize("family", ["qanet", "attconv"])
 def test_word_vectors_that_change_under_a_run_are_refused(family, tmp_path):
     write, *_ = FAMILIES[family]

@@ -39,6 +39,7 @@ def fine_tuning(family, folder, source, run="tuned", **changes):
     return arguments(family, folder, run, **{**values, **changes})
 
 
+@pytest.mark.slow_for("qanet")
 def test_a_run_continues_with_the_vocabulary_and_the_parameters_of_another(trained, tmp_path):
     family, source = trained
     other = write(family, tmp_path / "other", first=11)
@@ -81,6 +82,7 @@ def _require_encoded(family, task, folder):
         assert ids.tolist() == words.word_ids(text)
 
 
+@pytest.mark.slow_for("csan", "qanet")
 def test_a_fine_tuned_run_needs_the_other_one_only_at_its_start(trained, tmp_path, capsys):
     family, source = trained[0], tmp_path / "source"
     shutil.copytree(trained[1] / "run", source / "run")

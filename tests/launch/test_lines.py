@@ -149,6 +149,7 @@ def test_a_text_that_would_exceed_the_memory_is_refused(family, monkeypatch, cap
         assert out[0] == 0
 
 
+@pytest.mark.slow_for("csan", "qanet")
 def test_output_is_utf8_and_a_closed_pipe_ends_quietly(family):
     name, models = family
     model = ["--workdir", models["--workdir"]]

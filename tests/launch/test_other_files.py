@@ -101,6 +101,7 @@ def _require_same_predictions(actual, expected):
         assert same, (one, other)
 
 
+@pytest.mark.slow_for("csan", "qanet")
 def test_the_prepared_corpus_alone_trains_and_evaluates(copy, tmp_path, capsys):
     family, folder = copy
     expected = result(folder / "run")["metrics"]
