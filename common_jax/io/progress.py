@@ -30,6 +30,8 @@ def progress(
     from tqdm import tqdm
 
     class Lines(tqdm):  # type: ignore[type-arg]
+        monitor_interval = 0  # else a thread for this class, which does not end
+
         def display(self, msg: str | None = None, pos: int | None = None) -> None:
             if msg is None and self.n > self.initial:  # else it begins, or clears a bar
                 _log.info("%s", _line(self.format_dict, unit))

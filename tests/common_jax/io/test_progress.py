@@ -2,6 +2,7 @@
 
 import logging
 import re
+import threading
 
 import pytest
 
@@ -43,3 +44,9 @@ def test_short_loops_write_nothing(lines, monkeypatch):
 def test_quiet_writes_nothing(lines, monkeypatch):
     monkeypatch.setattr(logging.root.manager, "disable", logging.INFO)
     assert list(progress(range(3), "reading", "pairs")) == [0, 1, 2] and not lines()
+
+
+def test_no_thread_stays_behind():
+    before = threading.active_count()
+    assert [*progress(range(3), "reading", "lines")] == [0, 1, 2]
+    assert threading.active_count() == before
