@@ -46,7 +46,8 @@ def test_quiet_writes_nothing(lines, monkeypatch):
     assert list(progress(range(3), "reading", "pairs")) == [0, 1, 2] and not lines()
 
 
-def test_no_thread_stays_behind():
+def test_no_thread_stays_behind(monkeypatch):
+    monkeypatch.setattr("tqdm.std.tqdm.monitor", None)  # that of an earlier bar would serve
     before = threading.active_count()
     assert [*progress(range(3), "reading", "lines")] == [0, 1, 2]
     assert threading.active_count() == before
