@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.side_by_side import SUITE, Measure, Side, arguments, compare
+from benchmarks.side_by_side import SUITE, Side, arguments, compare, translations
 from benchmarks.workers.suite import trained
 from launch.cli import run
 
@@ -36,12 +36,9 @@ def main(argv: list[str]) -> None:
     batches = [*task.split_batches("test").epoch(0)]
     job = {"run": str(args.run), "length_penalty": 0.0}
     job["extra_length"] = task.config.decode.extra_length
-    measures = [
-        Measure(f"translation, {name}", "translate", batches, job={**job, "beam_size": size})
-        for name, size in (("greedy", 1), ("beam of 4", 4))
-    ]
     with tempfile.TemporaryDirectory() as folder:
-        compare(args, "ctranslate2", _sides(Path(folder), task, params), measures, UNEQUAL)
+        sides = _sides(Path(folder), task, params)
+        compare(args, "ctranslate2", sides, translations(batches, job), UNEQUAL)
 
 
 def _sides(folder: Path, task: Any, params: Any) -> list[Side]:

@@ -15,6 +15,7 @@ from benchmarks.side_by_side import (
     environment,
     first_batches,
     suite,
+    translations,
 )
 from benchmarks.workers.suite import task_of, trained
 from common_jax.io.atomic import replace_text
@@ -67,7 +68,7 @@ def main(argv: list[str]) -> None:
     measures = [Measure("training", "train", batches, counted=counted)]
     with tempfile.TemporaryDirectory() as folder:
         if args.run is not None:
-            measures += translations(args.run, Path(folder) / "parameters.npz")
+            measures += of_run(args.run, Path(folder) / "parameters.npz")
         job = {
             "folder": f"{folder}/model",
             "train": f"{folder}/train",
@@ -80,7 +81,7 @@ def main(argv: list[str]) -> None:
         compare(args, "joeynmt", sides, measures, UNEQUAL)
 
 
-def translations(run: Path, parameters: Path) -> list[Measure]:
+def of_run(run: Path, parameters: Path) -> list[Measure]:
     """Measures of greedy search and beam search on the run's test set.
 
     Writes the run's parameters by name to the file `parameters`.
@@ -100,10 +101,7 @@ def translations(run: Path, parameters: Path) -> list[Measure]:
         "length_penalty": decode.length_penalty,
         "extra_length": decode.extra_length,
     }
-    return [
-        Measure(f"translation, {name}", "translate", batches, job={**job, "beam_size": size})
-        for name, size in (("greedy", 1), ("beam of 4", 4))
-    ]
+    return translations(batches, job)
 
 
 def write_data(folder: Path, corpus: Path, task: Any) -> dict[str, Any]:

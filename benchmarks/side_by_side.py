@@ -192,6 +192,14 @@ def first_batches(task: Any, count: int) -> list[Batch]:
     return [epoch[number] for number in range(count)]
 
 
+def translations(batches: Sequence[Batch], job: Mapping[str, Any]) -> list[Measure]:
+    """Measures of greedy search and of a beam of 4."""
+    return [
+        Measure(f"translation, {name}", "translate", batches, job={**job, "beam_size": size})
+        for name, size in (("greedy", 1), ("beam of 4", 4))
+    ]
+
+
 def suite(config: str, overrides: Mapping[str, Any]) -> Side:
     """This suite's side, with a config and overrides."""
     job = {"config": config, "overrides": {name: str(v) for name, v in overrides.items()}}

@@ -10,7 +10,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -19,6 +18,7 @@ from numpy import ndarray, shape
 
 from common_jax.errors import UserError
 from common_jax.io.arrivals import arriving
+from common_jax.io.threads import threaded_map
 from common_jax.predictor_schema import Schema, Text
 from common_jax.text.cleaning import warn_if_overlong
 
@@ -51,9 +51,9 @@ class CompiledFunctions(abc.ABC):
           UserError: if an export lacks it.
         """
 
-    @abc.abstractmethod
     def choices(self, name: str) -> tuple[int, ...]:
         """The values of a static argument with a program, ascending; empty if any is supported."""
+        return ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,11 +87,7 @@ def outputs_of(
     compute: Compute, batches: Iterable[Mapping[str, Any]], at_once: int
 ) -> Iterator[Mapping[str, Any]]:
     """The outputs of each batch, in order, `at_once` batches in parallel."""
-    if at_once == 1:
-        yield from map(compute, batches)
-        return
-    with ThreadPoolExecutor(at_once) as threads:
-        yield from threads.map(compute, batches)
+    return map(compute, batches) if at_once == 1 else threaded_map(compute, batches, at_once)
 
 
 def parallel_batches() -> int:

@@ -66,11 +66,15 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     Raises:
       UserError: if the package is missing.
     """
+    import jax
+
+    from common_jax.layers import EPSILON
+
     specs = _package("ctranslate2.specs.transformer_spec")
     pre_norm = model.norm == "pre"
     layers = model.encoder_layers, model.decoder_layers
     spec = specs.TransformerSpec.from_config(layers, model.num_heads, pre_norm=pre_norm)
-    params = _on_host(params)
+    params = jax.tree.map(lambda values: np.array(values, np.float32), params)
     encodings = _encodings(model)
     source = params["target_embedding" if model.tie == "all" else "source_embedding"]
     output = params["output_embedding" if model.tie == "none" else "target_embedding"]
@@ -95,7 +99,7 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     spec.register_source_vocabulary(names(len(source)))
     spec.register_target_vocabulary(names(len(output)))
     spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[END]
-    spec.config.layer_norm_epsilon = 1e-6  # common_jax.layers.EPSILON
+    spec.config.layer_norm_epsilon = EPSILON
     spec.validate()
     spec.optimize(quantization=None if dtype == "float32" else dtype)
     folder.mkdir()
@@ -110,22 +114,13 @@ def _encodings(model: Any) -> Float[np.ndarray, "positions D"]:
     return np.asarray(sinusoids(POSITIONS, model.dim))
 
 
-def _on_host(params: Mapping[str, Any]) -> dict[str, Any]:
-    is_leaf = lambda value: not isinstance(value, Mapping)
-    return {k: np.array(v, np.float32) if is_leaf(v) else _on_host(v) for k, v in params.items()}
-
-
 def _layers(stack: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The parameters of each layer of a `common_jax.stack.Stack`."""
-
-    def at(values: Mapping[str, Any], number: int) -> dict[str, Any]:
-        return {
-            k: at(v, number) if isinstance(v, Mapping) else v[number] for k, v in values.items()
-        }
+    import jax
 
     layers = stack["layers"]
     for number in range(len(layers["self_attention_norm"]["scale"])):
-        yield at(layers, number)
+        yield jax.tree.map(lambda values, at=number: values[at], layers)
 
 
 def _set_layer(spec: Any, values: Mapping[str, Any]) -> None:
@@ -207,16 +202,13 @@ class Engine(CompiledFunctions):
             longest = max(map(len, rows))
             if longest > POSITIONS:
                 raise InputTooLargeError(f"too long: {longest} pieces, of at most {POSITIONS}")
-            found = self._search(rows, extra, beam_size, hypotheses or 1)
-            pieces, scores = _stacked(found, hypotheses or 1)
+            ranked = self._search(rows, extra, beam_size, hypotheses or 1)
+            pieces, scores = _stacked(ranked, hypotheses or 1)
             if not hypotheses:
                 pieces, scores = pieces[:, 0], scores[:, 0]
             return {"pieces": pieces, "scores": scores}
 
         return compute
-
-    def choices(self, name: str) -> tuple[int, ...]:
-        return ()
 
     def _search(
         self, rows: Sequence[np.ndarray], extra: int, beam_size: int, count: int
@@ -227,9 +219,9 @@ class Engine(CompiledFunctions):
         own limit is searched again.
         """
         limits = {n: min(len(row) + extra, POSITIONS) for n, row in enumerate(rows) if len(row)}
-        found: list[list[tuple[list[int], float]]] = [[] for _ in rows]
+        ranked: list[list[tuple[list[int], float]]] = [[] for _ in rows]
         if not limits:
-            return found
+            return ranked
         filled = [*limits]
         results = self._translated(
             [rows[n] for n in filled], max(limits.values()), beam_size, count
@@ -237,8 +229,8 @@ class Engine(CompiledFunctions):
         for n, result in zip(filled, results, strict=True):
             if any(len(pieces) > limits[n] for pieces, _ in result):
                 (result,) = self._translated([rows[n]], limits[n], beam_size, count)
-            found[n] = result
-        return found
+            ranked[n] = result
+        return ranked
 
     def _translated(
         self, rows: Sequence[np.ndarray], limit: int, beam_size: int, count: int
@@ -264,13 +256,13 @@ class Engine(CompiledFunctions):
 
 
 def _stacked(
-    found: Sequence[Sequence[tuple[list[int], float]]], count: int
+    ranked: Sequence[Sequence[tuple[list[int], float]]], count: int
 ) -> tuple[Int[np.ndarray, "B n steps"], Float[np.ndarray, "B n"]]:
     """Hypotheses as arrays, padded with 0 and -inf."""
-    steps = max((len(pieces) for row in found for pieces, _ in row), default=1)
-    pieces = np.full((len(found), count, steps), PAD, np.int32)
-    scores = np.full((len(found), count), -math.inf, np.float32)
-    for at, row in enumerate(found):
+    steps = max((len(pieces) for row in ranked for pieces, _ in row), default=1)
+    pieces = np.full((len(ranked), count, steps), PAD, np.int32)
+    scores = np.full((len(ranked), count), -math.inf, np.float32)
+    for at, row in enumerate(ranked):
         for slot, (hypothesis, score) in enumerate(row):
             pieces[at, slot, : len(hypothesis)] = hypothesis
             scores[at, slot] = score

@@ -238,8 +238,8 @@ def local_devices(
             f"{seen} GPUs cannot be shared equally by the {size} processes of this machine: start "
             "one, which uses all of them, or one for each GPU"
         )
-    each = max(seen // int(size), 1)
-    return tuple(range(int(rank) * each, (int(rank) + 1) * each))
+    share = max(seen // int(size), 1)
+    return tuple(range(int(rank) * share, (int(rank) + 1) * share))
 
 
 def _gpus(environment: Mapping[str, str]) -> int:

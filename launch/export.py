@@ -91,7 +91,7 @@ def main(argv: list[str]) -> None:
     for name, values in choices.items():
         if max(values) > MOST:
             parser.error(f"--{name} {max(values)}: at most {MOST}")
-    if args.push and args.format == "orbax":
+    if args.push and args.format not in ("stablehlo", "safetensors"):
         parser.error("--push: goes with --format stablehlo or safetensors")
     if args.push:
         hub.Repository.of(args.push)

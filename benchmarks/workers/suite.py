@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from benchmarks.workers.timing import Batch, Work, count, read, work
@@ -36,6 +35,7 @@ def translation(job: dict[str, Any]) -> Work:
     import jax
     import numpy as np
 
+    from common_jax.io.threads import threaded_map
     from csan_jax.data.subwords import END
 
     task, params = trained(job["run"])
@@ -50,8 +50,8 @@ def translation(job: dict[str, Any]) -> Work:
         ]
 
     def in_parallel(batches: list[Batch]) -> list[list[int]]:
-        with ThreadPoolExecutor(job["at_once"]) as threads:
-            return [*itertools.chain.from_iterable(threads.map(translated, batches))]
+        answers = threaded_map(translated, batches, job["at_once"])
+        return [*itertools.chain.from_iterable(answers)]
 
     batches = read(job["batches"])
     size = sum(leaf.size for leaf in jax.tree.leaves(params))

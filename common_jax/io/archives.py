@@ -20,15 +20,20 @@ from typing import Any
 
 from common_jax.errors import UserError
 from common_jax.fields import require
+from common_jax.io import copies
 from common_jax.io.checksums import is_inside
 from common_jax.io.hub import LARGEST
-from common_jax.io.paths import HTTPS
+from common_jax.io.paths import HTTPS, expand_user
 
-CACHE = "~/.cache/conv-attention-jax/archives"
+CACHE = f"{copies.CACHE}/archives"
 _ENDINGS = (".zip", ".tar.gz", ".tgz", ".tar")
 _FILES = 10_000  # of an archive
 _READ = 2**20  # bytes at a time
 _SECONDS = 30.0
+_UNREADABLE = (
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError),
+    RuntimeError,  # encrypted, or a rare compression
+)
 _SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
 
 _log = logging.getLogger(__name__)
@@ -51,7 +56,7 @@ def download(url: str) -> Path:
     )
     digest = _SHA256.fullmatch(fragment)
     require(digest is not None or not fragment, f"{url}: write #sha256= and 64 digits of 0-9a-f")
-    target = Path(CACHE).expanduser() / hashlib.sha256(url.encode()).hexdigest()[:20]
+    target = Path(expand_user(CACHE)) / hashlib.sha256(url.encode()).hexdigest()[:20]
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as beside:
@@ -110,9 +115,7 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("xb") as out:
                     shutil.copyfileobj(content, out, _READ)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
-        raise UserError(f"{url}: not an archive that can be unpacked ({error})") from error
-    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a rare compression
+    except _UNREADABLE as error:
         raise UserError(f"{url}: not an archive that can be unpacked ({error})") from error
 
 

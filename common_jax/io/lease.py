@@ -35,8 +35,8 @@ _FREE = b"free\n"  # of a record on a disk
 _GONE = (errno.ENOENT, errno.ESTALE)  # a network disk has the second
 
 
-class Found(NamedTuple):
-    """What a record has.
+class Version(NamedTuple):
+    """What a record has, and its generation.
 
     Attributes:
       content: b"" if the lock is free.
@@ -51,7 +51,7 @@ class Found(NamedTuple):
 class Record(Protocol):
     """A record with conditional writes."""
 
-    def read(self) -> Found:
+    def read(self) -> Version:
         """What it has."""
 
     def write(self, content: bytes, generation: bytes) -> bytes:
@@ -68,10 +68,10 @@ class ObjectRecord:
         """
         self._key = key
 
-    def read(self) -> Found:
-        found = self._key.read()
-        content = found.value if found.state == "value" else b""
-        return Found(content, found.stamp.generation)
+    def read(self) -> Version:
+        result = self._key.read()
+        content = result.value if result.state == "value" else b""
+        return Version(content, result.stamp.generation)
 
     def write(self, content: bytes, generation: bytes) -> bytes:
         return self._key.write_unguarded(content or None, generation)
@@ -91,7 +91,7 @@ class FolderRecord:
     def __init__(self, folder: Path):
         self._folder = folder
 
-    def read(self) -> Found:
+    def read(self) -> Version:
         while True:
             number = max(self._numbers(), default=0)
             try:
@@ -103,7 +103,7 @@ class FolderRecord:
                 continue
             # without content while it is being written
             content = b"" if content == _FREE else content or b"another process\n"
-            return Found(content, str(number).encode())
+            return Version(content, str(number).encode())
 
     def write(self, content: bytes, generation: bytes) -> bytes:
         number = int(generation) + 1
@@ -160,17 +160,17 @@ class Lease:
 
         Waits for the end of the lease of a process that does not renew it.
         """
-        found = self._record.read()
+        current = self._record.read()
         until, logged = _now() + LEASE_SECONDS, False
-        while found.content and _now() < until:
+        while current.content and _now() < until:
             if not logged and until - _now() < LEASE_SECONDS - 2 * _RENEWAL_SECONDS:
-                logged, name = True, holder(found.content)
+                logged, name = True, holder(current.content)
                 _log.info("%s: waiting %.0f s, the lease of %s", self._folder, LEASE_SECONDS, name)
             time.sleep(_POLL_SECONDS)
-            seen, found = found, self._record.read()
-            if found.content and found.generation != seen.generation:
-                return holder(found.content)
-        if self._write(found.generation):
+            seen, current = current, self._record.read()
+            if current.content and current.generation != seen.generation:
+                return holder(current.content)
+        if self._write(current.generation):
             self._remove_guard = guards.add(self._folder, self.require)
             self._thread.start()
             return ""
@@ -194,11 +194,11 @@ class Lease:
             if _now() - self._renewed > 3 * _RENEWAL_SECONDS:
                 self._renew()
             if not self._generation:
-                found = self._record.read()
+                current = self._record.read()
                 raise UserError(
                     f"{self._folder}: this process did not renew its lock for "
                     f"{LEASE_SECONDS:.0f} seconds, as when it is suspended, and "
-                    f"{holder(found.content) or 'another process'} has taken it over; the same "
+                    f"{holder(current.content) or 'another process'} has taken it over; the same "
                     "command resumes once that has ended"
                 )
 
@@ -222,8 +222,8 @@ class Lease:
         began = _now()
         written = self._record.write(self._content, generation)
         if not written:  # or the answer to a first attempt was lost
-            found = self._record.read()
-            written = found.generation if found.content == self._content else b""
+            current = self._record.read()
+            written = current.generation if current.content == self._content else b""
         self._generation, self._renewed = written, began if written else self._renewed
         return bool(written)
 

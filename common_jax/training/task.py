@@ -313,6 +313,3 @@ class _Jitted(CompiledFunctions):
         serve = lambda params, arrays: task.serve(params, arrays, **static)
         answer = BoundedProgram(jax.jit(serve), self.memory)
         return lambda arrays: answer(self._params, arrays)
-
-    def choices(self, name: str) -> tuple[int, ...]:
-        return ()

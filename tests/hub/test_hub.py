@@ -231,6 +231,7 @@ def test_a_push_that_is_refused_is_one_line_and_keeps_the_export(hub, folder, mo
     [
         ("--push ada/adder", "ada/adder: write hf://OWNER/NAME"),
         ("--push hf://ada/adder --format orbax", "--push: goes with --format stablehlo or"),
+        ("--push hf://ada/adder --format ctranslate2", "--push: goes with --format stablehlo or"),
     ],
 )
 def test_mistakes_of_a_push_are_one_line(folder, flags, words, monkeypatch, capsys):
