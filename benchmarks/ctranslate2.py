@@ -22,6 +22,7 @@ UNEQUAL = (
     "a time; CTranslate2 gets all sentences in one call, sorts them and makes batches of 64.",
     "CTranslate2 drops finished sentences from its batches, the suite computes a batch until its "
     "last sentence has ended.",
+    "The suite limits each translation by its own source's length, CTranslate2 all by the longest.",
     "First pass: the suite compiles each shape, CTranslate2 does not compile.",
     "Parameters: those of the run, for all sides.",
 )
