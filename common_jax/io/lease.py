@@ -92,6 +92,7 @@ class FolderRecord:
         self._folder = folder
 
     def read(self) -> Version:
+        attempts = 0
         while True:
             number = max(self._numbers(), default=0)
             try:
@@ -101,7 +102,11 @@ class FolderRecord:
                     raise self._error(error) from error
                 time.sleep(_POLL_SECONDS / 10)  # renewed just now
                 continue
-            # without content while it is being written
+            # A file is empty while it is being written; or its process was killed.
+            if not content and attempts < 10:
+                attempts += 1
+                time.sleep(_POLL_SECONDS / 10)
+                continue
             content = b"" if content == _FREE else content or b"another process\n"
             return Version(content, str(number).encode())
 

@@ -162,3 +162,13 @@ def test_a_context_waits_for_the_holder(tmp_path, no_locks):
     with lock.held(tmp_path / "lock", lambda: waited.append(thread.is_alive())):
         assert waited == [True]
     thread.join()
+
+
+def test_a_record_that_is_being_written_is_read_when_it_has_its_content(tmp_path, monkeypatch):
+    record = lease.FolderRecord(tmp_path / "lock.lease")
+    (tmp_path / "lock.lease").mkdir()
+    file = tmp_path / "lock.lease" / "1"
+    file.touch()
+    assert record.read() == lease.Version(b"another process\n", b"1")  # killed in between
+    monkeypatch.setattr(lease.time, "sleep", lambda _: file.write_bytes(b"process 1\n"))
+    assert record.read() == lease.Version(b"process 1\n", b"1")
