@@ -86,20 +86,26 @@ class Stack(nn.Module):
             start += count
         return x
 
-    def start(self, method: str, *inputs: Any) -> list[tuple[Any, Any]]:
-        """Each layer's parameters and its method's result for the inputs; for `step`."""
+    def start(self, method: str, *inputs: Any) -> tuple[list[Any], list[Any]]:
+        """Each layer's parameters, and its method's result for the inputs; for `step`."""
         layer = self.layer()
         stacked = nn.unbox(self.get_variable("params", self.params_name))
         call = lambda params: layer.apply({"params": params}, *inputs, method=method)
-        return [(params, call(params)) for params in _unstack(stacked, self.length)]
+        layers = _unstack(stacked, self.length)
+        return layers, [call(params) for params in layers]
 
     def step(
-        self, x: Array, caches: Sequence[Any], layers: Sequence[tuple[Any, Any]], *inputs: Any
+        self,
+        x: Array,
+        caches: Sequence[Any],
+        layers: Sequence[Any],
+        results: Sequence[Any],
+        *inputs: Any,
     ) -> tuple[Array, list[Any]]:
-        """Runs each layer's `step(x, cache, constants, *inputs)` with the constants of `start`,
-        unrolled over layers: slicing a stack would copy a layer's arrays every step."""
+        """Runs each layer's `step(x, cache, result, *inputs)` with the parameters and results of
+        `start`, unrolled over layers: slicing a stack would copy a layer's arrays every step."""
         layer, new = self.layer(), []
-        for cache, (params, constants) in zip(caches, layers, strict=True):
+        for cache, params, constants in zip(caches, layers, results, strict=True):
             x, cache = layer.apply({"params": params}, x, cache, constants, *inputs, method="step")
             new.append(cache)
         return x, new

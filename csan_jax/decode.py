@@ -9,7 +9,7 @@ the rest of the batch. Only the k best candidates may end, so that a beam of one
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,25 @@ from jaxtyping import Array, Bool, Float, Int, Num
 from common_jax.pytrees import pytree
 from csan_jax.data.subwords import END, PAD
 
+Dim = Any  # an int, or a symbolic dim of an export
 NEG_INF = -jnp.inf  # log-probability of an empty slot
 
-# (cache, previous [B, k], now, ancestry [B, k, steps*k]) -> (logits [B, k, V], cache)
-Step = Callable[[Any, Array, Array, Array], tuple[Array, Any]]
+# (cache, inputs, previous [B, k], now, ancestry [B, k, steps*k]) -> (logits [B, k, V], cache)
+Step = Callable[[Any, Any, Array, Array, Array], tuple[Array, Any]]
+
+
+class Stage(NamedTuple):
+    """A loop of the search, which is compiled separately.
+
+    Attributes:
+      rows: number of sentences.
+      steps: capacity in positions, on which the cost of a step depends.
+      remaining: it ends when at most this number of sentences is open; 0 in the last stage.
+    """
+
+    rows: Dim
+    steps: Dim
+    remaining: Dim = 0
 
 
 @pytree()
@@ -31,6 +46,8 @@ class Beam:
     Attributes:
       now: the next position.
       cache: the decoder's.
+      inputs: the decoder's inputs that are the same at all positions.
+      limits: the largest number of pieces of each translation.
       open_scores, open_pieces: log-probabilities and pieces of the k open hypotheses.
       ancestry: the slot of each hypothesis's prefix in the beam at each position.
       ended_scores, ended_pieces: penalised scores and pieces of the k best ended hypotheses.
@@ -39,6 +56,8 @@ class Beam:
 
     now: Int[Array, ""]
     cache: Any
+    inputs: Any
+    limits: Int[Array, "B"]
     open_scores: Float[Array, "B k"]
     open_pieces: Int[Array, "B k steps"]
     ancestry: Int[Array, "B k steps"]
@@ -47,11 +66,16 @@ class Beam:
     closed: Bool[Array, "B"]
 
 
+# The fields of which translations are made.
+RESULTS = ("open_scores", "open_pieces", "ended_scores", "ended_pieces", "closed")
+
+
 def beam_search(
     step: Step,
     cache: Any,
+    inputs: Any,
     limits: Int[Array, "B"],
-    stages: Sequence[Any],
+    stages: Sequence[Stage],
     beam_size: int,
     length_penalty: float,
     hypotheses: int = 1,
@@ -60,12 +84,14 @@ def beam_search(
 
     Args:
       step: computes one position of the decoder.
-      cache: the decoder's cache before the first position, a tree whose nodes with a method
-        `extended(steps)` have a capacity of `stages[0]` positions.
+      cache: the decoder's cache before the first position, a tree of arrays [B, ...] whose nodes
+        with a method `extended(steps)` have a capacity of `stages[0].steps` positions.
+      inputs: a tree of arrays [B, ...], for `step`.
       limits: the largest number of pieces of each translation, including the end symbol, at most
-        `stages[-1]`; 0 for empty rows.
-      stages: increasing capacities in positions, ints or symbolic dims. The cost of a step depends
-        on the capacity, and few sentences come near their limit; each stage is compiled separately.
+        `stages[-1].steps`; 0 for empty rows.
+      stages: the first one with all B rows, later ones with as many rows or fewer, and increasing
+        capacities. Few sentences come near their limit: a stage with fewer rows continues with the
+        open sentences alone, in groups of its number of rows.
       beam_size: k.
       length_penalty: alpha; 0 compares plain log-probabilities.
       hypotheses: n, at most k.
@@ -81,7 +107,7 @@ def beam_search(
         logits, cache, ancestry = _decoder_step(step, beam)
         scores, parents, pieces = _candidates(beam.open_scores, logits, 2 * beam_size)
         length = (beam.now + 1).astype(jnp.float32)
-        ends, last = pieces == END, (beam.now + 1 >= limits)[:, None]
+        ends, last = pieces == END, (beam.now + 1 >= beam.limits)[:, None]
 
         may_end = ends & (jnp.arange(2 * beam_size) < beam_size)[None]
         extended = _append(_take(beam.open_pieces, parents), beam.now, pieces)
@@ -94,11 +120,13 @@ def beam_search(
         open_scores, open_pieces, ancestry = _best(
             beam_size, jnp.where(ends, NEG_INF, scores), extended, _take(ancestry, parents)
         )
-        attainable = open_scores[:, :1] / penalty(limits.astype(jnp.float32))[:, None]
+        attainable = open_scores[:, :1] / penalty(beam.limits.astype(jnp.float32))[:, None]
         closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, nth] >= attainable)
         new = Beam(
             now=beam.now + 1,
             cache=cache,
+            inputs=beam.inputs,
+            limits=beam.limits,
             open_scores=open_scores,
             open_pieces=open_pieces,
             ancestry=ancestry,
@@ -108,10 +136,8 @@ def beam_search(
         )
         return _freeze_finished(beam, new)
 
-    beam = _start(cache, limits, stages[0], beam_size)
-    for steps in stages:
-        unfinished = lambda beam, steps=steps: (beam.now < steps) & ~beam.closed.all()
-        beam = jax.lax.while_loop(unfinished, advance, _extend(beam, steps))
+    beam = _start(cache, inputs, limits, stages[0].steps, beam_size)
+    beam = _search(advance, beam, stages)
     ended = (beam.ended_scores > NEG_INF).sum(axis=1, keepdims=True)
     slots = jnp.arange(hypotheses)[None]
     rows = jnp.where(slots < ended, slots, beam_size + slots - ended)
@@ -121,7 +147,9 @@ def beam_search(
     return _take(pieces, rows), jnp.take_along_axis(scores, rows, axis=1)
 
 
-def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
+def _start(
+    cache: Any, inputs: Any, limits: Int[Array, "B"], steps: Dim, beam_size: int
+) -> Beam:
     """The beam with the empty hypothesis in the first slot and no hypotheses in the others."""
     shape = (limits.shape[0], beam_size)
     pieces = jnp.zeros((*shape, steps), jnp.int32)
@@ -129,6 +157,8 @@ def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
     return Beam(
         now=jnp.int32(0),
         cache=cache,
+        inputs=inputs,
+        limits=limits,
         open_scores=empty.at[:, 0].set(0.0),
         open_pieces=pieces,
         ancestry=pieces,
@@ -138,7 +168,36 @@ def _start(cache: Any, limits: Array, steps: Any, beam_size: int) -> Beam:
     )
 
 
-def _extend(beam: Beam, steps: Any) -> Beam:
+def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]) -> Beam:
+    """The beam after all stages; of the `RESULTS` alone if their numbers of rows differ."""
+    (stage, *later), rows = stages, beam.closed.shape[0]
+
+    def unfinished(beam: Beam) -> Bool[Array, ""]:
+        return (beam.now < stage.steps) & ((~beam.closed).sum() > stage.remaining)
+
+    beam = jax.lax.while_loop(unfinished, advance, _extend(beam, stage.steps))
+    if not later:
+        return beam
+    if later[0].rows == rows:
+        return _search(advance, beam, later)
+
+    def finish(results: dict[str, Array]) -> dict[str, Array]:
+        """The results after the search of a group of open sentences."""
+        (chosen,) = jnp.nonzero(~results["closed"], size=later[0].rows, fill_value=rows)
+        group = jax.tree.map(lambda a: a if a.ndim == 0 else a.at[chosen].get(mode="clip"), beam)
+        group = _search(advance, dataclasses.replace(group, closed=chosen >= rows), later)
+        return {
+            name: results[name].at[chosen].set(getattr(group, name), mode="drop")
+            for name in RESULTS
+        }
+
+    ended = _extend(dataclasses.replace(beam, cache=()), stages[-1].steps)
+    results = {name: getattr(ended, name) for name in RESULTS}
+    results = jax.lax.while_loop(lambda now: ~now["closed"].all(), finish, results)
+    return dataclasses.replace(ended, **results)
+
+
+def _extend(beam: Beam, steps: Dim) -> Beam:
     """The beam with a capacity of `steps` positions."""
     more = ((0, 0), (0, 0), (0, steps - beam.ancestry.shape[2]))
     grows = lambda node: hasattr(node, "extended")
@@ -163,34 +222,42 @@ def _decoder_step(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
         beam.open_pieces, jnp.maximum(beam.now - 1, 0), axis=2, keepdims=False
     )
     allowed = allowed.reshape(sentences, beam_size, steps * beam_size)
-    logits, cache = step(beam.cache, previous, beam.now, allowed)
+    logits, cache = step(beam.cache, beam.inputs, previous, beam.now, allowed)
     return logits, cache, ancestry
 
 
 def _candidates(
     open_scores: Float[Array, "B k"], logits: Float[Array, "B k V"], count: int
 ) -> tuple[Float[Array, "B c"], Int[Array, "B c"], Int[Array, "B c"]]:
-    """The best continuations: scores, parent hypotheses, and pieces."""
-    logits = logits.at[..., PAD].set(-jnp.inf)
-    sizes = logits.shape[-1]
-    logp = jax.nn.log_softmax(logits) + open_scores[..., None]
-    scores, flat = _top_k(logp.reshape(logp.shape[0], -1), count)
-    return scores, flat // sizes, flat % sizes
+    """The best continuations: scores, parent hypotheses, and pieces.
 
+    The logits are read twice, for the maxima of groups of pieces and for the normaliser; only the
+    groups with the largest maxima are searched, in which all of the best continuations are.
+    """
+    (sentences, beam_size, pieces), group = logits.shape, 64
+    logits = logits.at[..., PAD].set(NEG_INF)
+    padding = ((0, 0), (0, 0), (0, -pieces % group))
+    logits = jnp.pad(logits, padding, constant_values=NEG_INF)
+    grouped = logits.reshape(sentences, beam_size, -1, group)
+    maxima = grouped.max(axis=3)
+    peak = maxima.max(axis=2)
+    total = jnp.exp(logits - peak[..., None]).sum(axis=2)
+    log_total = jnp.log(total)
 
-def _top_k(x: Float[Array, "B n"], count: int) -> tuple[Float[Array, "B c"], Int[Array, "B c"]]:
-    """`jax.lax.top_k`, five times as fast on a CPU: searches only the groups with the largest
-    maxima."""
-    group = 64
-    if x.shape[1] < 4 * count * group:
-        return tuple(jax.lax.top_k(x, count))
-    x = jnp.pad(x, ((0, 0), (0, -x.shape[1] % group)), constant_values=NEG_INF)
-    x = x.reshape(x.shape[0], -1, group)
-    _, groups = jax.lax.top_k(x.max(axis=2), count)
-    members = _take(x, jnp.sort(groups, axis=1)).reshape(x.shape[0], -1)
-    scores, at = jax.lax.top_k(members, count)
-    groups = jnp.take_along_axis(jnp.sort(groups, axis=1), at // group, axis=1)
-    return scores, groups * group + at % group
+    def scores_of(logits: Float[Array, "B n m"], parents: Int[Array, "B n"]) -> Array:
+        terms = (jnp.take_along_axis(x, parents, axis=1) for x in (peak, log_total, open_scores))
+        peaks, log_totals, before = (term[..., None] for term in terms)
+        return (logits - peaks - log_totals + before).reshape(sentences, -1)
+
+    every = jnp.broadcast_to(jnp.arange(beam_size), (sentences, beam_size))
+    searched = min(count, maxima[0].size)
+    _, groups = jax.lax.top_k(scores_of(maxima, every), searched)
+    groups = jnp.sort(groups, axis=1)
+    members = _take(grouped.reshape(sentences, -1, group), groups)
+    scores, at = jax.lax.top_k(scores_of(members, groups // maxima.shape[2]), count)
+    groups = jnp.take_along_axis(groups, at // group, axis=1)
+    parents, groups = jnp.divmod(groups, maxima.shape[2])
+    return scores, parents, groups * group + at % group
 
 
 def _best(count: int, scores: Array, *arrays: Array) -> tuple[Array, ...]:
@@ -212,6 +279,6 @@ def _append(
 def _freeze_finished(old: Beam, new: Beam) -> Beam:
     """`new` for open sentences, `old` for closed ones."""
     keep = lambda a, b: jnp.where(old.closed.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-    names = {field.name for field in dataclasses.fields(Beam)} - {"now", "cache"}
-    fields = {name: keep(getattr(old, name), getattr(new, name)) for name in sorted(names)}
+    names = (*RESULTS, "ancestry")
+    fields = {name: keep(getattr(old, name), getattr(new, name)) for name in names}
     return dataclasses.replace(new, **fields)

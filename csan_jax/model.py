@@ -35,6 +35,9 @@ from common_jax.stack import Stack
 from csan_jax.attention.base import EncoderAttention
 from csan_jax.config import ModelConfig
 
+# The projections of the source for each decoder layer, and False at its padding, [B, S].
+SourceInputs = tuple[list[ProjectedKV], Array]
+
 
 class _Layer(nn.Module):
     """Base of encoder and decoder layers: sub-layers with residual connections."""
@@ -277,22 +280,27 @@ class Transformer(nn.Module):
         return self._logits(x)
 
     def start(
-        self, memory: Float[Array, "B S D"], steps: Any, hypotheses: int
-    ) -> tuple[list[Any], list[tuple[Any, ProjectedKV]]]:
-        """An empty cache for each decoder layer; and the inputs that are the same at all steps:
-        each layer's parameters and projected source."""
+        self,
+        memory: Float[Array, "B S D"],
+        source_valid: Bool[Array, "B S"],
+        steps: Any,
+        hypotheses: int,
+    ) -> tuple[list[Any], SourceInputs, list[Any]]:
+        """What `step` needs at the first position and at all: an empty cache and the projected
+        source of each decoder layer, and each layer's parameters."""
         config, sizes = self.config, self.config.sizes(self.dtype)
         caches = [
             config.decoder_attention.cache(sizes, memory.shape[0], steps, hypotheses)
             for _ in range(config.decoder_layers)
         ]
-        return caches, self.decoder.start("source", memory)
+        layers, projected = self.decoder.start("source", memory)
+        return caches, (projected, source_valid), layers
 
     def step(
         self,
         caches: list[Any],
-        layers: list[tuple[Any, ProjectedKV]],
-        source_valid: Bool[Array, "B S"],
+        source: SourceInputs,
+        layers: list[Any],
         previous: Int[Array, "B k"],
         now: Int[Array, ""],
         ancestry: Bool[Array, "B k past"],
@@ -301,8 +309,7 @@ class Transformer(nn.Module):
 
         Args:
           caches: each layer's cache of the previous positions.
-          layers: the second result of `start`.
-          source_valid: False at padding.
+          source, layers: the other results of `start`.
           previous: each hypothesis's last piece; ignored at position 0.
           now: the position, from 0.
           ancestry: True at the (position, hypothesis) entries of the cache that each hypothesis
@@ -311,7 +318,8 @@ class Transformer(nn.Module):
         x = self._embed(self.target_embedding, previous) * (now > 0).astype(self.dtype)
         steps = ancestry.shape[2] // previous.shape[1]
         x = x + self._position_encodings(now[None, None], steps)
-        x, caches = self.decoder.step(x, caches, layers, now, ancestry, source_valid)
+        projected, source_valid = source
+        x, caches = self.decoder.step(x, caches, layers, projected, now, ancestry, source_valid)
         return self._logits(x), caches
 
     def _encoder_input(self, source: Array, ids: Array, *, train: bool) -> Array:

@@ -22,7 +22,7 @@ from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
 from csan_jax.data.subwords import Subwords
-from csan_jax.decode import beam_search
+from csan_jax.decode import Stage, beam_search
 from csan_jax.initialization import as_released
 from csan_jax.languages import has_moses, missing_analyser
 from csan_jax.loss import cross_entropy
@@ -115,11 +115,19 @@ class Translation(Task[Config]):
         return {"pieces": pieces, "score": score, "nll": nll, "weight": valid.sum(axis=1)}
 
     def translate(
-        self, params: Params, source: Int[Array, "B S"], hypotheses: int = 1, **options: Any
+        self,
+        params: Params,
+        source: Int[Array, "B S"],
+        hypotheses: int = 1,
+        *,
+        compact: bool = False,
+        **options: Any,
     ) -> tuple[Int[Array, "B n steps"], Float[Array, "B n"]]:
         """The best translations and their scores; empty ones for rows of padding.
 
         Args:
+          compact: whether the search drops finished sentences: first at half of the rows, then at
+            an eighth. On several devices this would move sentences between them.
           options: fields of the config's `decode` to change.
         """
         decode = dataclasses.replace(self.config.decode, **options)
@@ -132,14 +140,22 @@ class Translation(Task[Config]):
         limits = jnp.where(lengths > 0, lengths + decode.extra_length, 0)
         usual = source.shape[1] + min(8, decode.extra_length)
         longest = source.shape[1] + decode.extra_length
-        cache, layers = apply("start", apply("encode", source, train=False), usual, beam_size)
+        cache, inputs, layers = apply(
+            "start", apply("encode", source, train=False), valid, usual, beam_size
+        )
 
-        def step(cache: Any, previous: Array, now: Array, ancestry: Bool[Array, "B k past"]):
-            return apply("step", cache, layers, valid, previous, now, ancestry)
+        def step(cache: Any, inputs: Any, *state: Array) -> tuple[Array, Any]:
+            return apply("step", cache, inputs, layers, *state)
 
-        stages = [usual, longest] if longest > usual else [usual]
+        rows = source.shape[0]
+        stages = [Stage(rows, usual), Stage(rows, longest)]
+        if compact:
+            half, eighth = -(-rows // 2), -(-rows // 8)
+            stages = [
+                Stage(rows, usual, half), Stage(half, usual, eighth), Stage(eighth, longest)
+            ]
         return beam_search(
-            step, cache, limits, stages, beam_size, decode.length_penalty, hypotheses
+            step, cache, inputs, limits, stages, beam_size, decode.length_penalty, hypotheses
         )
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
@@ -221,7 +237,8 @@ class Translation(Task[Config]):
         if "attention" in static:
             inputs = {"params": params}, arrays["source"]
             return {"attention": self.model.apply(*inputs, method="encoder_weights")}
-        pieces, scores = self.translate(params, arrays["source"], **{**self.decoding, **static})
+        options = {**self.decoding, **static}
+        pieces, scores = self.translate(params, arrays["source"], compact=True, **options)
         if "hypotheses" not in static:
             pieces, scores = pieces[:, 0], scores[:, 0]
         return {"pieces": pieces, "scores": scores}

@@ -12,7 +12,7 @@ from csan_jax.attention.area import Area
 from csan_jax.attention.relative import RelativeCausal
 from csan_jax.config import ModelConfig
 from csan_jax.data.subwords import END
-from csan_jax.decode import _top_k, beam_search
+from csan_jax.decode import Stage, _candidates, beam_search
 from csan_jax.model import Transformer
 
 VOCABULARY = 5  # padding, end, and three words
@@ -46,18 +46,22 @@ SOURCES = np.array(
 
 
 @functools.cache
-def compiled_search(model, beam_size, steps, penalty, hypotheses=1):
+def compiled_search(model, beam_size, steps, penalty, hypotheses=1, compact=0):
     """The search, called as by the task."""
-    stages = sorted({(steps + 1) // 2, steps})
 
     @jax.jit
     def run(params, source, limits):
         apply = lambda method, *inputs, **options: model.apply(
             params, *inputs, method=method, **options
         )
-        cache, memory = apply("start", apply("encode", source, train=False), stages[0], beam_size)
-        step = lambda cache, *rest: apply("step", cache, memory, source != 0, *rest)
-        return beam_search(step, cache, limits, stages, beam_size, penalty, hypotheses)
+        rows, first = len(source), (steps + 1) // 2
+        stages = [Stage(rows, first, compact and rows // 2), Stage(rows, steps)]
+        if compact:
+            stages[1:] = [Stage(compact, steps)]
+        memory = apply("encode", source, train=False)
+        cache, inputs, layers = apply("start", memory, source != 0, first, beam_size)
+        step = lambda cache, inputs, *rest: apply("step", cache, inputs, layers, *rest)
+        return beam_search(step, cache, inputs, limits, stages, beam_size, penalty, hypotheses)
 
     return run
 
@@ -131,13 +135,30 @@ def test_neighbours_and_padding_change_no_translation(model_and_params, beam_siz
         assert not row[limit:].any()
 
 
-@pytest.mark.parametrize("size,count", [(5000, 8), (4096, 16), (100, 8), (513, 2)])
-def test_top_k_is_that_of_a_full_sort(size, count):
-    x = np.random.default_rng(0).permutation(3 * size).reshape(3, size).astype(np.float32)
-    scores, at = _top_k(jnp.asarray(x), count)
-    order = np.argsort(-x, axis=1)[:, :count]
-    np.testing.assert_array_equal(at, order)
-    np.testing.assert_array_equal(scores, np.take_along_axis(x, order, axis=1))
+@pytest.mark.parametrize("size,count", [(5000, 8), (4096, 16), (100, 8), (513, 2), (65, 2)])
+def test_candidates_are_those_of_a_full_sort(size, count):
+    random = np.random.default_rng(0)
+    logits = random.permutation(3 * 2 * size).reshape(3, 2, size) / size
+    logits[0, :, 0] = 1e4  # padding, however probable, is no candidate and has no probability
+    scores = np.array([[0.0, -1.5], [0.0, -np.inf], [-3.0, -2.0]])
+    best, parents, pieces = _candidates(*map(jnp.float32, (scores, logits)), count)
+    logits[..., 0] = -np.inf
+    totals = np.log(np.exp(logits).sum(-1, keepdims=True))
+    logp = (logits - totals + scores[..., None]).reshape(3, -1)
+    order = np.argsort(-logp, axis=1)[:, :count]
+    np.testing.assert_array_equal(np.asarray(parents) * size + pieces, order)
+    np.testing.assert_allclose(best, np.take_along_axis(logp, order, axis=1), atol=1e-5)
+
+
+@pytest.mark.parametrize("beam_size,rows", [(1, 1), (3, 2), (3, 4)])
+def test_dropping_finished_sentences_changes_no_translation(model_and_params, beam_size, rows):
+    """Also where more sentences are open than the later stage has rows."""
+    model, params = model_and_params
+    limits = np.array([8, 2, 7, 0, 6, 8], np.int32)
+    runs = [compiled_search(model, beam_size, 8, 0.6, beam_size, compact) for compact in (0, rows)]
+    (pieces, scores), (same, same_scores) = (run(params, SOURCES, limits) for run in runs)
+    np.testing.assert_array_equal(same, pieces)
+    np.testing.assert_allclose(same_scores, scores, rtol=1e-5)
 
 
 @pytest.mark.parametrize("count", [1, 5])
