@@ -44,10 +44,10 @@ def task(**model):
     return Translation(config)
 
 
-def parameters(of):
+def parameters(of, noise=0.3):
     """Random ones, also where those of a new model are 0 or 1; END is likely after some pieces."""
     random = np.random.default_rng(1)
-    noisy = lambda x: x + jnp.asarray(random.normal(0, 0.3, x.shape), jnp.float32)
+    noisy = lambda x: x + jnp.asarray(random.normal(0, noise, x.shape), jnp.float32)
     return jax.tree.map(noisy, nn.unbox(of.init(jax.random.key(3))))
 
 
@@ -80,17 +80,22 @@ def test_hypotheses_are_those_of_the_suites_search(form, beam_size, tmp_path):
 
 def test_int8_is_close_and_smaller(tmp_path):
     translation = task(dim=64, mlp_dim=128)
-    params = parameters(translation)
+    # Given translations: a search amplifies small differences. Without AVX-512, CTranslate2's
+    # products of int8 saturate where large numbers meet, as they do with more noise.
+    params = parameters(translation, noise=0.1)
+    random = np.random.default_rng(0)
+    source, target = (random.integers(2, PIECES, (20, 12)).astype(str).tolist() for _ in range(2))
     sizes, scores = {}, {}
     for dtype in ("float32", "int8"):
         folder = tmp_path / dtype
         engine.write(translation.model.config, params, folder, dtype)
         sizes[dtype] = (folder / "model.bin").stat().st_size - 2 * engine.POSITIONS * 64 * 4
-        compute = engine.Engine(folder, PIECES, 0.0, 5)(beam_size=2)
-        scores[dtype] = compute({"source": SOURCE})["scores"]
+        translator = engine.Engine(folder, PIECES, 0.0, 5)._translator
+        results = translator.score_batch(source, target)
+        scores[dtype] = np.array([result.log_probs for result in results])
     assert sizes["int8"] < 0.35 * sizes["float32"]
-    assert not np.array_equal(scores["int8"], scores["float32"])
-    np.testing.assert_allclose(scores["int8"][FILLED], scores["float32"][FILLED], rtol=0.1)
+    error = np.abs(scores["int8"] - scores["float32"]).mean()
+    assert 0 < error < 0.05 * np.abs(scores["float32"]).mean()
 
 
 @pytest.mark.parametrize(
