@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import ORBAX, PARAMETERS, Export
 from common_jax.export.sizes import require_config
+from common_jax.export.weights import require_scales, restored, stored
 from common_jax.io.named import is_name
 from common_jax.io.parameters import (
     named_parameters,
@@ -132,10 +133,10 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
         except UnreadableError as error:
             raise UserError(f"{export.path}: {error}") from error
     else:
-        file = export.path / PARAMETERS
-        saved = named_parameters(read_safetensors(file))
-        require_same(str(file), saved, abstract)
-        values = jax.device_put(
-            nested_parameters(saved), jax.tree.map(lambda a: a.sharding, abstract)
-        )
+        file, dtype = export.path / PARAMETERS, export.manifest.dtype
+        saved = read_safetensors(file)
+        expected = jax.eval_shape(functools.partial(stored, dtype=dtype), abstract)
+        require_same(str(file), saved, expected)
+        require_scales(str(file), saved)
+        values = jax.device_put(restored(saved), jax.tree.map(lambda a: a.sharding, abstract))
     return Parameters(values, source["step"], source["average"], source["ema"])
