@@ -65,19 +65,20 @@ def compare(
     task.prepare()
     mesh = make_mesh(MeshConfig(data=1))
     step = make_predict_step(task, mesh, final=True)
+    dtype = str(manifest.dtype)
     scores = {
-        dtype: evaluate(task, values, split, step, mesh).metrics
-        for dtype, values in {"float32": params, manifest.dtype: restored(weights)}.items()
+        name: evaluate(task, values, split, step, mesh).metrics
+        for name, values in {"float32": params, dtype: restored(weights)}.items()
     }
     device = jax.devices()[0].device_kind
     if not manifest.programs:
         return Comparison(split, scores, {}, 0, "", device)
     program = next(iter(manifest.programs.values()))
-    serve = functools.partial(task.serve, **program)
+    serve: Callable[..., Any] = functools.partial(task.serve, **program)
     of_stored = lambda weights, arrays: serve(restored(weights), arrays)
     calls = {
         "float32": functools.partial(jax.jit(serve), params),
-        manifest.dtype: functools.partial(jax.jit(of_stored), weights),
+        dtype: functools.partial(jax.jit(of_stored), weights),
     }
     batches, examples = _batches(task, split)
     seconds = _medians(calls, batches)
