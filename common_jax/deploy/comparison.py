@@ -53,7 +53,7 @@ def compare(
     """Evaluates and times both weights.
 
     Args:
-      task: with its vocabulary; its corpus is prepared.
+      task: with its vocabulary; this prepares its corpus.
       params: float32.
       weights: as stored.
       manifest: of the export.
