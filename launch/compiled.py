@@ -12,6 +12,7 @@ from common_jax.io.paths import as_path
 
 COMPILED = "~/.cache/conv-attention-jax/compiled"
 COMPILED_BYTES = 2**30  # size limit; the least recently used programs are removed
+COMPILED_SECONDS = 0.1  # programs that compile faster are not kept; jax's default is 1
 
 
 def keep_compiled() -> None:
@@ -26,6 +27,7 @@ def keep_compiled() -> None:
             if _is_of_this_user(folder):
                 jax.config.update("jax_compilation_cache_dir", str(folder))
                 jax.config.update("jax_compilation_cache_max_size", COMPILED_BYTES)
+                jax.config.update("jax_persistent_cache_min_compile_time_secs", COMPILED_SECONDS)
                 _remove_unfinished(folder)
     # a full or read-only disk only disables the cache
     warnings.filterwarnings("ignore", "Error (read|writ)ing persistent compilation cache")

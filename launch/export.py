@@ -37,7 +37,12 @@ new folder, in one of four formats:
   safetensors  parameters by name
   orbax        parameters in Orbax's format
   ctranslate2  a plain Transformer that CTranslate2 computes (extra ctranslate2), several times as
-               fast on a CPU; without a length penalty; --dtype int8 has a quarter of the size
+               fast on a CPU; without a length penalty
+
+--dtype stores matrices and tables of vectors in a smaller type, and norms and biases in float32:
+bfloat16 (not in ctranslate2) has half the size, int8, symmetric with a scale for each output
+channel, a quarter. Programs restore float32 when they are called, safetensors when they are loaded.
+--evaluate dev adds to the card the scores of both weights on dev, and the times of a program.
 
 --push also writes the export to a model hub with the API of huggingface.co (HF_TOKEN), from which
 load and --model read it: hf://OWNER/NAME@REVISION. It needs the extra hub.
@@ -48,6 +53,7 @@ example:
   python -m launch.export --workdir runs/csan/quickstart --out exports/translator
   python -m launch.export --workdir runs/csan/multi30k --out exports/mean --format safetensors \\
     --average 5
+  python -m launch.export --workdir runs/qanet/squad --out exports/small --dtype int8 --evaluate dev
   python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt"""
 )
 
@@ -63,8 +69,10 @@ def main(argv: list[str]) -> None:
     text = f"{' | '.join(formats)} ({formats[0]})"
     add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)
     dtypes = get_args(Dtype)
-    text = f"of the weights: {' | '.join(dtypes)} ({dtypes[0]}); int8 goes with ctranslate2"
+    text = f"in which the weights are stored: {' | '.join(dtypes)} ({dtypes[0]})"
     add("--dtype", choices=dtypes, default=dtypes[0], metavar="DTYPE", help=text)
+    text = "compare the weights with float32 on a split of the run's data, such as dev"
+    add("--evaluate", metavar="SPLIT", default="", help=text)
     add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
     text = "the moving average of the parameters (if the run has one)"
     add("--ema", action=argparse.BooleanOptionalAction, help=text)
@@ -105,7 +113,7 @@ def main(argv: list[str]) -> None:
     command = command_line("export", argv)
     changed = {o.name: value for o in decoding if (value := getattr(args, o.name)) is not None}
     settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
-    settings |= {"decoding": changed, "dtype": args.dtype}
+    settings |= {"decoding": changed, "dtype": args.dtype, "split": args.evaluate}
     settings |= {"name": hub.revision(args.push), "license": args.license}
     export(RunFolder(args.workdir), args.out, args.format, **settings)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")

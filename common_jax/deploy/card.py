@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from common_jax.deploy.comparison import Comparison
 from common_jax.deploy.shareable import shareable
 from common_jax.document import markdown_table
 from common_jax.export.card_head import head
@@ -16,8 +17,9 @@ from common_jax.fields import to_mapping
 from common_jax.predictor import format_options
 from common_jax.training.load_parameters import Parameters
 from common_jax.training.run_folder import RunFolder, devices
-from common_jax.training.task import Task
+from common_jax.training.task import Params, Task
 
+_WITH_PARAMETERS = ("stablehlo", "safetensors")
 _FORMS = {
     "stablehlo": "Compiled programs with their parameters; used without model code, flax or Orbax, "
     "on a CPU, a CUDA GPU or a TPU, for any number of texts of any length.",
@@ -32,7 +34,9 @@ def model_card(
     workdir: RunFolder,
     task: Task,
     parameters: Parameters,
+    weights: Params,
     manifest: Manifest,
+    comparison: Comparison | None,
     command: str,
     name: str,
     license: str = "",
@@ -40,7 +44,9 @@ def model_card(
     """README.md of an export.
 
     Args:
-      parameters: of the export.
+      parameters: of the export, float32.
+      weights: the parameters as they are stored.
+      comparison: of these with float32; None for no numbers of their score and speed.
       command: that made it; "" if unknown.
       name: its folder, or its name on a hub.
       license: of the parameters, as hubs abbreviate it; "" for this project's if their data were
@@ -50,6 +56,8 @@ def model_card(
     path = shareable(name)
     quoted_path = shlex.quote(path)
     scores = _scores(workdir, task, parameters, result)
+    is_float32 = manifest.dtype == "float32"
+    of_weights = {comparison.split: comparison.scores[manifest.dtype]} if comparison else {}
     about = inspect.getdoc(type(task)) or ""
     count = sum(leaf.size for leaf in jax.tree.leaves(parameters.values))
     which = (
@@ -60,8 +68,8 @@ def model_card(
     average = ", moving average" if parameters.ema else ""
     facts = [
         *task.card_facts,
-        f"{count:,} parameters of step {parameters.step} ({which}{average}), computed in "
-        f"{task.config.train.compute_dtype if manifest.dtype == 'float32' else manifest.dtype}",
+        f"{count:,} parameters of step {parameters.step} ({which}{average}), "
+        f"{_computed(manifest, task.config.train.compute_dtype)}",
         *(
             f"a program for {format_options(static)}"
             for static in manifest.programs.values()
@@ -70,12 +78,16 @@ def model_card(
     ]
     if manifest.format == "stablehlo":
         facts.append(f"needs jax {manifest.versions['jax']} or newer")
+    sizes = {"Size and speed": _size_and_speed(parameters.values, weights, manifest, comparison)}
     sections = {
         "Use": f"```sh\npython -m launch.predict --model {quoted_path}\n```\n\n```python\n"
         f"from common_jax.deploy import load\n\npredictor = load({path!r})\n```",
         "Limits and settings": markdown_table(("setting", "value"), _filled(manifest.settings)),
         "Data": markdown_table(("field", "value"), _filled(values["data"])),
-        "Metrics": _metrics(workdir, parameters, scores),
+        "Metrics": _metrics(workdir, parameters, scores)
+        if is_float32
+        else _metrics_of_stored(manifest, scores, comparison),
+        **({} if manifest.format not in _WITH_PARAMETERS or is_float32 else sizes),
         "Training": "\n".join(
             [
                 f"- task `{values['task']}`, {result.get('steps', 'unfinished: some')} steps, "
@@ -93,11 +105,21 @@ def model_card(
             ],
         ),
     }
-    top = _head(task, values["data"], scores, license)
+    top = _head(task, values["data"], scores if is_float32 else of_weights, license)
     title = f"# {workdir.path.absolute().name}: {type(task).__name__}\n\n{about.splitlines()[0]}"
     body = "\n\n".join(f"## {name}\n\n{text}" for name, text in sections.items())
     listed = "\n".join(f"- {fact}" for fact in facts)
     return "\n\n".join([top, title, _FORMS[manifest.format], listed, body, ""])
+
+
+def _computed(manifest: Manifest, compute_dtype: str) -> str:
+    """The types in which the parameters are stored and computed."""
+    if manifest.dtype == "float32":
+        return f"computed in {compute_dtype}"
+    weights = f"matrices and tables of vectors stored in {manifest.dtype}"
+    return (
+        weights if manifest.format == "ctranslate2" else f"{weights}, computed in {compute_dtype}"
+    )
 
 
 def _head(
@@ -169,6 +191,44 @@ def _metrics(
         "These parameters have not been scored "
         f"(`python -m launch.evaluate --workdir {path}{option}`)."
     )
+
+
+def _metrics_of_stored(
+    manifest: Manifest, scores: Mapping[str, Mapping[str, Any]], comparison: Comparison | None
+) -> str:
+    """The scores of the run's float32 parameters beside those of the stored ones, if measured."""
+    measured = {} if comparison is None else {comparison.split: comparison.scores}
+    rows = []
+    for split, values in ({s: {"float32": of} for s, of in scores.items()} | measured).items():
+        stored = values.get(manifest.dtype, {})
+        for name, value in values["float32"].items():
+            if isinstance(value, float):
+                both = stored and (f"{stored[name]:.2f}", f"{stored[name] - value:+.2f}")
+                rows.append((split, name, f"{value:.2f}", *(both or ("", ""))))
+    head = ("split", "metric", "float32", manifest.dtype, "difference")
+    texts = [markdown_table(head, rows)] if rows else []
+    if comparison is None:
+        texts.append(f"The weights in {manifest.dtype} have not been scored.")
+    return "\n\n".join(texts)
+
+
+def _size_and_speed(
+    params: Params, weights: Params, manifest: Manifest, comparison: Comparison | None
+) -> str:
+    """The bytes of the parameters and the seconds of a program, in float32 and as stored."""
+    dtype = manifest.dtype
+    size = lambda tree: f"{sum(leaf.nbytes for leaf in jax.tree.leaves(tree)):,}"
+    rows, note = [("bytes of the parameters", size(params), size(weights))], ""
+    if manifest.format == "safetensors":
+        note = "When they are loaded, they become float32: size and speed in memory are its."
+    elif comparison is not None:
+        what = f"{comparison.examples} examples of {comparison.split}"
+        program = f", {comparison.program}" if comparison.program else ""
+        before, after = (comparison.seconds[name] for name in ("float32", dtype))
+        rows.append((f"seconds for {what}{program}", f"{before:.3f}", f"{after:.3f}"))
+        slower = f"Slower than float32 on this device: {dtype} saves memory here, not time."
+        note = f"Computed on {comparison.device}. {slower * (after > before)}".strip()
+    return "\n\n".join(filter(None, [markdown_table(("", "float32", dtype), rows), note]))
 
 
 def _filled(values: Mapping[str, Any]) -> list[tuple[str, Any]]:

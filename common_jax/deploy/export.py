@@ -12,11 +12,13 @@ import orbax.checkpoint as ocp
 
 from common_jax.config import MeshConfig
 from common_jax.deploy.card import model_card
+from common_jax.deploy.comparison import compare, require_split
 from common_jax.deploy.shareable import shareable
 from common_jax.errors import UserError
 from common_jax.export.format import (
     CARD,
     CONFIG,
+    DTYPES,
     ENGINE,
     MANIFEST,
     ORBAX,
@@ -28,6 +30,7 @@ from common_jax.export.format import (
     Format,
     Manifest,
 )
+from common_jax.export.weights import stored
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
 from common_jax.io.copies import publish
@@ -35,10 +38,10 @@ from common_jax.io.json_files import read_json
 from common_jax.io.parameters import write_safetensors
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 from common_jax.training.config import read_task
-from common_jax.training.load_parameters import Parameters, read_parameters
+from common_jax.training.load_parameters import read_parameters
 from common_jax.training.mesh import make_mesh
 from common_jax.training.run_folder import RunFolder
-from common_jax.training.task import Task
+from common_jax.training.task import Params, Task
 from common_jax.versions import versions
 
 
@@ -52,6 +55,7 @@ def export(
     choices: Mapping[str, Sequence[int]] | None = None,
     decoding: Mapping[str, Any] | None = None,
     dtype: Dtype = "float32",
+    split: str = "",
     command: str = "",
     name: str = "",
     license: str = "",
@@ -64,23 +68,26 @@ def export(
         empty for `Task.programs`.
       decoding: for "stablehlo" and "ctranslate2", other options of decoding than the run's, such
         as {"length_penalty": 1.0}.
-      dtype: of the weights; "int8" is for "ctranslate2".
+      dtype: in which the weights are stored (`common_jax.export.weights`).
+      split: of the run's data, on which the stored weights are compared with those of float32 for
+        the card (`common_jax.deploy.comparison`); "" for no comparison.
       command, license: for the model card (`model_card`).
       name: by which the card loads it; "" for the folder.
 
     Raises:
       UserError: if the folder exists or cannot be written, the run has no checkpoint, or its
-        predictor does not have the choices, or the format cannot have the model or the dtype.
+        predictor does not have the choices, or the format cannot have the model or the dtype; for a
+        `split` without its data, or one that does not go with format and dtype.
     """
     target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
     if target.exists() if in_bucket(target) else os.path.lexists(target):
         raise UserError(f"{out}: already exists; choose another --out")
     task = read_task(workdir)
-    if dtype != "float32" and format != "ctranslate2":
-        raise UserError(f"--dtype {dtype}: goes with --format ctranslate2")
+    _require_comparable(task, format, dtype, split)
     task.decoding = decoding or {}
     programs = _programs(workdir, task, format, choices or {})
     parameters = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
+    weights = stored(parameters.values, dtype)
     manifest = Manifest(
         version=VERSION,
         format=format,
@@ -91,19 +98,32 @@ def export(
         versions=versions(),
         dtype=dtype,
     )
+    comparison = compare(task, parameters.values, weights, manifest, split) if split else None
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
         disk = None if in_bucket(target) else target.parent
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as beside:
             folder = Path(beside) / target.name
             folder.mkdir()
-            _fill(folder, workdir, task, parameters, manifest)
-            name = name or str(out)
-            card = model_card(workdir, task, parameters, manifest, command, name, license)
+            _fill(folder, workdir, task, parameters.values, weights, manifest)
+            name, about = name or str(out), (parameters, weights, manifest, comparison)
+            card = model_card(workdir, task, *about, command, name, license)
             (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
             checksums.seal(folder)
             publish(folder, target, last=MANIFEST)
     return manifest
+
+
+def _require_comparable(task: Task, format: Format, dtype: Dtype, split: str) -> None:
+    if dtype not in DTYPES[format]:
+        raise UserError(f"--dtype {dtype}: --format {format} has {' | '.join(DTYPES[format])}")
+    if split and (dtype == "float32" or format == "ctranslate2"):
+        raise UserError(
+            f"--evaluate {split}: goes with --dtype bfloat16 or int8, and --format stablehlo or "
+            "safetensors"
+        )
+    if split:
+        require_split(task, split)
 
 
 def _programs(
@@ -123,27 +143,38 @@ def _programs(
 
 
 def _fill(
-    folder: Path, workdir: RunFolder, task: Task, parameters: Parameters, manifest: Manifest
+    folder: Path,
+    workdir: RunFolder,
+    task: Task,
+    params: Params,
+    weights: Params,
+    manifest: Manifest,
 ) -> None:
+    """Writes the files of an export, but for its card.
+
+    Args:
+      params: float32.
+      weights: as stored.
+    """
     write_json(folder / MANIFEST, shareable(vars(manifest)))
     write_json(folder / CONFIG, shareable(read_json(workdir.config_file).value))
     (folder / VOCABULARY).mkdir()
     task.write_vocabulary(folder / VOCABULARY)
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
-            saver.save((folder / ORBAX).absolute(), parameters.values)
+            saver.save((folder / ORBAX).absolute(), params)
         for file in (folder / ORBAX).rglob("commit_success.txt"):  # exists; names its folder
             file.write_text("")
         return
     if manifest.format == "ctranslate2":
-        task.write_engine(parameters.values, folder / ENGINE, manifest.dtype)
+        task.write_engine(params, folder / ENGINE, manifest.dtype)
         return
-    write_safetensors(parameters.values, folder / PARAMETERS)
+    write_safetensors(weights, folder / PARAMETERS)
     if manifest.format == "stablehlo":
         from common_jax.export.stablehlo import serialized
 
         (folder / PROGRAMS).mkdir()
-        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), parameters.values)
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), weights)
         for file, static in manifest.programs.items():
             serve = functools.partial(task.serve, **static)
             (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, task.inputs))

@@ -3,7 +3,8 @@
     export.json             version, format, source, and settings of the predictor
     config.json             of the run
     vocabulary/             of the run
-    parameters.safetensors  by "a/b" names; or, in the format "orbax", a folder `parameters`
+    parameters.safetensors  by "a/b" names, as `common_jax.export.weights` stores them; or, in the
+                            format "orbax", a folder `parameters`
     programs/*.stablehlo    in the format "stablehlo": arrays to arrays, for any number of rows and
                             any lengths
     engine/                 in the format "ctranslate2", instead of parameters: CTranslate2's model
@@ -18,6 +19,7 @@ this module reads them, without a model.
 import contextlib
 import dataclasses
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +39,13 @@ CONFIG, VOCABULARY = "config.json", "vocabulary"  # as in the folder of a run
 PARAMETERS, ORBAX, PROGRAMS = "parameters.safetensors", "parameters", "programs"
 ENGINE = "engine"
 Format = Literal["stablehlo", "safetensors", "orbax", "ctranslate2"]
-Dtype = Literal["float32", "int8"]
+Dtype = Literal["float32", "bfloat16", "int8"]
+DTYPES: Mapping[Format, Sequence[Dtype]] = {  # in which a format can have its weights
+    "stablehlo": ("float32", "bfloat16", "int8"),
+    "safetensors": ("float32", "bfloat16", "int8"),
+    "orbax": ("float32",),
+    "ctranslate2": ("float32", "int8"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Manifest:
       programs: for "stablehlo", the static arguments by file (`CompiledFunctions`).
       source: of the parameters: step, average, ema.
       versions: of Python and the packages that made it.
-      dtype: of the weights.
+      dtype: in which the weights are stored (`common_jax.export.weights`).
     """
 
     version: int

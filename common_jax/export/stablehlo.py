@@ -17,6 +17,7 @@ from common_jax.errors import UserError
 from common_jax.export.child import ChildPrograms, Limits
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.operations import require_allowed
+from common_jax.export.weights import require_scales, restored
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
 from common_jax.predictor import (
     BoundedProgram,
@@ -30,10 +31,10 @@ PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -> bytes:
-    """Exports `serve(params, arrays)`.
+    """Exports `serve(params, arrays)`, which takes float32 parameters, for `params`.
 
     Args:
-      params: the parameters' shapes and types.
+      params: the shapes and types of the parameters as they are stored, which the program restores.
       inputs: each array's dims, with letters for symbolic ones, and type.
 
     Raises:
@@ -44,8 +45,9 @@ def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -
         name: jax.ShapeDtypeStruct(export.symbolic_shape(dims, scope=scope), dtype)
         for name, (dims, dtype) in inputs.items()
     }
+    program = jax.jit(lambda params, arrays: serve(restored(params), arrays))
     with _without_file_names():
-        exported = export.export(jax.jit(serve), platforms=PLATFORMS)(params, arrays)
+        exported = export.export(program, platforms=PLATFORMS)(params, arrays)
     require_allowed(exported, "the model")
     return bytes(exported.serialize())
 
@@ -110,7 +112,9 @@ class Programs:
 
     @functools.cached_property
     def _params(self) -> dict[str, Any]:
-        return jax.device_put(read_safetensors(self._path / PARAMETERS))
+        params = read_safetensors(self._path / PARAMETERS)
+        require_scales(str(self._path / PARAMETERS), params)
+        return jax.device_put(params)
 
 
 class ExportedPrograms(CompiledFunctions):

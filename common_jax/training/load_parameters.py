@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import logging
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from jax.sharding import Mesh
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import ORBAX, PARAMETERS, Export
 from common_jax.export.sizes import require_config
+from common_jax.export.weights import require_scales, restored, stored
 from common_jax.io.named import is_name
 from common_jax.io.parameters import (
     named_parameters,
@@ -22,7 +24,7 @@ from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import read_task
 from common_jax.training.restore import UnreadableError, read_state
 from common_jax.training.run_folder import RunFolder
-from common_jax.training.state import abstract_state
+from common_jax.training.state import abstract_parameters
 from common_jax.training.task import Params, Task
 
 _log = logging.getLogger(__name__)
@@ -55,7 +57,7 @@ def read_parameters(
     Raises:
       UserError: for too few checkpoints, no moving average, or a damaged checkpoint.
     """
-    return _read(workdir, task, abstract_state(task, mesh).params, average, ema)
+    return _read(workdir, task, abstract_parameters(task, mesh), average, ema)
 
 
 def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
@@ -81,7 +83,7 @@ def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
                 f"data.vocabulary_from={source.path} would use that one"
             )
         new, initial = task.new_parameters(other), named_parameters(fresh)
-        saved = named_parameters(abstract_state(other, mesh).params)
+        saved = named_parameters(abstract_parameters(other, mesh))
         abstract = {
             name: saved.get(name, leaf) if name in new else _abstract(leaf)
             for name, leaf in initial.items()
@@ -119,8 +121,14 @@ def _read(
         )
     part = "ema" if has_ema and ema is not False else "params"
     read = [checkpoints.restore_part(step, part, abstract) for step in steps]
-    mean = jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves) / len(leaves), *read)
-    return Parameters(mean, steps[-1], average, part == "ema")
+    return Parameters(_mean(read), steps[-1], average, part == "ema")
+
+
+def _mean(trees: Sequence[Params]) -> Params:
+    """The mean of parameters; of one, itself, without programs that would be compiled."""
+    if len(trees) == 1:
+        return trees[0]
+    return jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves) / len(leaves), *trees)
 
 
 def _read_export(export: Export, abstract: Params) -> Parameters:
@@ -132,10 +140,10 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
         except UnreadableError as error:
             raise UserError(f"{export.path}: {error}") from error
     else:
-        file = export.path / PARAMETERS
-        saved = named_parameters(read_safetensors(file))
-        require_same(str(file), saved, abstract)
-        values = jax.device_put(
-            nested_parameters(saved), jax.tree.map(lambda a: a.sharding, abstract)
-        )
+        file, dtype = export.path / PARAMETERS, export.manifest.dtype
+        saved = read_safetensors(file)
+        expected = jax.eval_shape(functools.partial(stored, dtype=dtype), abstract)
+        require_same(str(file), saved, expected)
+        require_scales(str(file), saved)
+        values = jax.device_put(restored(saved), jax.tree.map(lambda a: a.sharding, abstract))
     return Parameters(values, source["step"], source["average"], source["ema"])

@@ -16,13 +16,8 @@ from common_jax.scopes import part
 from common_jax.sharding import activations_on, row_shards
 from common_jax.training.mesh import batch_sharding, replicated
 from common_jax.training.multihost import with_compile_barrier
-from common_jax.training.state import (
-    TrainState,
-    abstract_state,
-    limit_output_norm,
-    make_optimizer,
-    make_schedule,
-)
+from common_jax.training.optimizer import limit_output_norm, make_optimizer, make_schedule
+from common_jax.training.state import TrainState, abstract_state
 from common_jax.training.task import Params, Task
 
 Metrics = dict[str, Num[Array, "*k"]]

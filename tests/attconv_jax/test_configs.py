@@ -10,7 +10,7 @@ from attconv_jax.config import DataConfig, WordsConfig
 from common_jax.errors import UserError
 from common_jax.text.squad import write_squad
 from common_jax.training.config import parse
-from common_jax.training.state import make_schedule
+from common_jax.training.optimizer import make_schedule
 from configs.attconv.systems import ORIGINALS, SYSTEMS, config_of
 from launch import train
 from tests.attconv_jax.anss import squad

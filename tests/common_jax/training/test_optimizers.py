@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common_jax.config import OptimizerConfig
-from common_jax.training.state import limit_output_norm, make_optimizer
+from common_jax.training.optimizer import limit_output_norm, make_optimizer
 
 EPS = 1e-6
 GRADIENTS = np.random.default_rng(0).normal(size=(5, 3))

@@ -9,7 +9,8 @@ import pytest
 
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh
-from common_jax.training.state import init_state, make_schedule
+from common_jax.training.optimizer import make_schedule
+from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
 from tests.sharded_batch import placed
 from tests.toy import Toy, ToyConfig
