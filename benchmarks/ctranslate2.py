@@ -20,8 +20,8 @@ example:
 UNEQUAL = (
     "The suite computes the batches of its final evaluation, in their fixed shapes, one or two at "
     "a time; CTranslate2 gets all sentences in one call, sorts them and makes batches of 64.",
-    "CTranslate2 drops finished sentences from its batches, the suite computes a batch until its "
-    "last sentence has ended.",
+    "CTranslate2 drops each finished sentence from its batch; the suite continues with half of the "
+    "rows, then with an eighth, when no more sentences are open.",
     "The suite limits each translation by its own source's length, CTranslate2 all by the longest.",
     "First pass: the suite compiles each shape, CTranslate2 does not compile.",
     "Parameters: those of the run, for all sides.",

@@ -147,9 +147,7 @@ def beam_search(
     return _take(pieces, rows), jnp.take_along_axis(scores, rows, axis=1)
 
 
-def _start(
-    cache: Any, inputs: Any, limits: Int[Array, "B"], steps: Dim, beam_size: int
-) -> Beam:
+def _start(cache: Any, inputs: Any, limits: Int[Array, "B"], steps: Dim, beam_size: int) -> Beam:
     """The beam with the empty hypothesis in the first slot and no hypotheses in the others."""
     shape = (limits.shape[0], beam_size)
     pieces = jnp.zeros((*shape, steps), jnp.int32)

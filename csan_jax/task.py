@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
@@ -149,10 +149,12 @@ class Translation(Task[Config]):
 
         rows = source.shape[0]
         stages = [Stage(rows, usual), Stage(rows, longest)]
-        if compact:
+        if compact and not (isinstance(rows, int) and rows < 8):
             half, eighth = -(-rows // 2), -(-rows // 8)
             stages = [
-                Stage(rows, usual, half), Stage(half, usual, eighth), Stage(eighth, longest)
+                Stage(rows, usual, remaining=rows // 2),
+                Stage(half, usual, remaining=rows // 8),
+                Stage(eighth, longest),
             ]
         return beam_search(
             step, cache, inputs, limits, stages, beam_size, decode.length_penalty, hypotheses
