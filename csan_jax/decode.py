@@ -181,11 +181,14 @@ def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]
 
     def finish(results: dict[str, Array]) -> dict[str, Array]:
         """The results after the search of a group of open sentences."""
-        (chosen,) = jnp.nonzero(~results["closed"], size=later[0].rows, fill_value=rows)
-        group = jax.tree.map(lambda a: a if a.ndim == 0 else a.at[chosen].get(mode="clip"), beam)
-        group = _search(advance, dataclasses.replace(group, closed=chosen >= rows), later)
+        open_first = jnp.argsort(results["closed"], stable=True)
+        chosen = open_first[jnp.arange(later[0].rows)]
+        group = jax.tree.map(lambda a: a if a.ndim == 0 else a[chosen], beam)
+        group = dataclasses.replace(group, closed=results["closed"][chosen])
+        changed = jnp.where(group.closed, rows, chosen)  # no row for the others
+        group = _search(advance, group, later)
         return {
-            name: results[name].at[chosen].set(getattr(group, name), mode="drop")
+            name: results[name].at[changed].set(getattr(group, name), mode="drop")
             for name in RESULTS
         }
 
