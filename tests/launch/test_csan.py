@@ -145,8 +145,8 @@ def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):
 
 def test_explained_translations_have_the_encoders_weights(folder):
     lines = ["one two three four five", ""]
-    plain = list(load(folder / "run").predict(lines))
-    full, empty = map(json.loads, load(folder / "run", explain=True).predict(lines))
+    plain = [*map(str, load(folder / "run").predict(lines))]
+    full, empty = map(Answer.to_dict, load(folder / "run", explain=True).predict(lines))
     assert [full["translation"], empty["translation"]] == plain and empty["attention"] == []
     assert "".join(full["pieces"]).replace("▁", " ").strip() == f"{lines[0]}</s>"
     (layer,) = np.array(full["attention"])  # [heads, pieces, area, pieces], a window of 11
