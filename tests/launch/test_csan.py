@@ -13,6 +13,7 @@ from scipy import stats
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
+from common_jax.predictor_answer import Answer
 from csan_jax.compare import TranslationEvaluation
 from launch import evaluate, export, predict, train
 from tests import browser

@@ -99,11 +99,8 @@ def test_a_server_takes_them(translator):
 
 def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
     for words in (1, 3):
-        (answer,) = map(
-            Answer.to_dict, load(reader, answer_length=words, count=9).predict([QUESTION])
-        )
-        spans = [answer, *answer["next"]]
-        assert max(len(span["answer"].split()) for span in spans) <= words
+        (best,) = load(reader, answer_length=words, count=9).predict([QUESTION])
+        assert max(len(span.answer.split()) for span in [best, *best.next]) <= words
     with pytest.raises(UserError, match="answer_length=0: 1 to"):
         load(reader, answer_length=0)
     out = tmp_path / "export"

@@ -173,7 +173,7 @@ def test_the_answer_is_that_of_the_window_that_scores_highest(task, params, read
                 best[key] = max(best.get(key, -np.inf), start[s] + end[e])
     ranked = sorted(best, key=lambda span: -best[span])
     assert [(f.start, f.end) for f in answers] == ranked[:3]
-    assert all(context[f.start : f.end] == f.text for f in answers)
+    assert all(context[f.start : f.end] == f.answer for f in answers)
     total = scipy.special.logsumexp(largest, axis=1).sum()
     expected = [np.exp(best[span] - total) for span in ranked[:3]]
     assert [f.probability for f in answers] == pytest.approx(expected, rel=1e-4)
@@ -345,8 +345,8 @@ def test_a_byte_order_mark_is_dropped_and_an_overlong_question_is_named(reader, 
 def test_a_line_that_asks_nothing_is_refused_and_those_before_are_answered(reader, line, message):
     good = json.dumps({"id": 7, "context": "Ada has nine cats.", "question": "How many?"})
     answers = reader.predict([good, line], "somewhere")
-    first = json.loads(next(answers))
-    assert first["id"] == 7 and first["answer"] and len(first["next"]) == 2
+    first = next(answers)
+    assert first.id == 7 and first.answer and len(first.next) == 2
     with pytest.raises(UserError, match=message):
         next(answers)
 
