@@ -40,6 +40,7 @@ LAUNCH_LAYERS = (
     {"text_table", "distributed", "config_fields", "compiled"},
     {"cli"},
     {"measure", "pages", "trials", "completion"},
+    {"api"},
 )
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
 TRACKERS = {"tensorboardX", "wandb", "trackio", "mlflow"}
