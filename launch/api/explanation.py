@@ -1,16 +1,19 @@
-"""Explained predictions."""
+"""Predictors, and explained predictions."""
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common_jax import deploy
 from common_jax.compare import evaluation_class
-from common_jax.deploy import load
 from common_jax.document import Element, Section
 from common_jax.io.named import short_name
+from common_jax.predictor import Predictor
 from common_jax.predictor_answer import Answer
 from common_jax.training.config import make_task
 from common_jax.training.run_folder import RunFolder
+from launch.api.messages import messages
 from launch.api.runs import Folder
 from launch.pages.html import to_fragment
 
@@ -35,19 +38,33 @@ class Explanation:
         return to_fragment([Section(self.text, [self.input, *self.pictures])])
 
 
+def load(model: Folder, **options: Any) -> Predictor:
+    """A run or an export as a predictor, whose `predict` yields an object for each line.
+
+    Args:
+      model: its folder or name, as of `common_jax.deploy.load`.
+      **options: as of `common_jax.deploy.load`, such as `beam_size` of a translator.
+
+    Raises:
+      UserError: for a folder that is neither, or an invalid option.
+    """
+    with messages():
+        return deploy.load(os.fspath(model), **options)
+
+
 def explain(model: Folder, text: str | Mapping[str, Any], **options: Any) -> Explanation:
     """The answer of a run or an export to one input, and pictures of its attention.
 
     Args:
-      model: its folder or name, as of `common_jax.deploy.load`.
+      model: as of `load`.
       text: a line as `launch.predict` reads it, or an object of the texts:
         {"context": ..., "question": ...}.
-      **options: of the predictor, as of `common_jax.deploy.load`.
+      **options: as of `load`.
 
     Raises:
       UserError: for an input that cannot be used, or an export without attention.
     """
-    name = str(getattr(model, "path", model))
+    name = os.fspath(model)
     predictor = load(name, explain=True, **options)
     line = predictor.schema.to_line(text, "input")
     (answer,) = predictor.predict([line], "input")

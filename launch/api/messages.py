@@ -12,23 +12,25 @@ _PACKAGES = ("attconv_jax", "common_jax", "csan_jax", "launch", "qanet_jax")
 @contextlib.contextmanager
 def messages() -> Iterator[None]:
     """Shows the messages of this project on standard error, and only errors of libraries, until the
-    end of the context. Does nothing in a process with handlers of its own, as that of a command has
-    them; `logging.disable(logging.INFO)` shows warnings only, and no progress."""
-    if logging.getLogger().handlers:
+    end of the context. Changes nothing where messages are shown already, as by a command;
+    `logging.disable(logging.INFO)` shows warnings only, and no progress."""
+    if logging.getLogger(__name__).isEnabledFor(logging.INFO):
         yield
         return
+    own, others = ([logging.getLogger(n) for n in names] for names in (_PACKAGES, LIBRARY_LEVELS))
+    before = [(logger, logger.level, logger.propagate) for logger in (*own, *others)]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    levels = {**LIBRARY_LEVELS, **dict.fromkeys(_PACKAGES, logging.INFO)}
-    before = {name: logging.getLogger(name).level for name in levels}
     try:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
-        for name in _PACKAGES:
-            logging.getLogger(name).addHandler(handler)
+        for logger in own:
+            logger.setLevel(logging.INFO)
+            logger.propagate = False  # to handlers that libraries add, absl's
+            logger.addHandler(handler)
+        for logger in others:
+            logger.setLevel(LIBRARY_LEVELS[logger.name])
         yield
     finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
-        for name in _PACKAGES:
-            logging.getLogger(name).removeHandler(handler)
+        for logger, level, propagates in before:
+            logger.setLevel(level)
+            logger.propagate = propagates
+            logger.removeHandler(handler)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common_jax.compare import evaluation_class
-from common_jax.document import Cell, Chart, Section, Table
+from common_jax.document import Cell, Chart, Element, Section, Table
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
 from common_jax.io.paths import AnyPath, as_path
@@ -101,7 +101,11 @@ class Sweep:
         head = [*dict.fromkeys(name for row in rows for name, value in row.items() if value)]
         cells: list[list[Cell]] = [[row.get(name) for name in head] for row in rows]
         pictures = self.charts
-        elements = [*pictures, *([self.caption] if pictures else []), Table(head, cells)]
+        elements: list[Element] = [
+            *pictures,
+            *([self.caption] if pictures else []),
+            Table(head, cells),
+        ]
         return to_fragment([Section(f"Sweep {self.folder}", elements)])
 
 
