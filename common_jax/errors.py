@@ -13,6 +13,10 @@ class UserError(Exception):
     exits with status 2; any other exception is a bug and prints its traceback.
     """
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints instead of a traceback."""
+        return [f"error: {self}"]
+
 
 @contextlib.contextmanager
 def error_context(place: str | PurePath) -> Iterator[None]:
