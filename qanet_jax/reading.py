@@ -26,6 +26,11 @@ class PredictedSpan:
     end: int
     probability: float
 
+    @property
+    def rounded(self) -> "PredictedSpan":
+        """With six digits of the probability, for short JSON numbers."""
+        return dataclasses.replace(self, probability=round(self.probability, 6))
+
 
 @dataclasses.dataclass(frozen=True)
 class Pointers:
@@ -96,8 +101,7 @@ class Reading:
         words, answers = self._context.spans, []
         for span in sorted(self._scores, key=lambda span: -self._scores[span])[:count]:
             start, end = words[span[0]][0], words[span[1]][1]
-            probability = float(np.exp(self._scores[span] - total))
-            probability = min(1.0, round(probability, 6))  # scores are rounded
+            probability = min(1.0, float(np.exp(self._scores[span] - total)))  # rounded scores
             answers.append(PredictedSpan(self._text[start:end], start, end, probability))
         return answers
 
