@@ -47,12 +47,18 @@ class EvaluationResult:
     test_notes: Sequence[str] = ()
 
     def _repr_html_(self) -> str:
-        known = self.notes.get("intervals", {})
-        rows: list[list[Cell]] = [
-            [name, value, " to ".join(f"{bound:.2f}" for bound in known.get(name, ())) or None]
-            for name, value in self.metrics.items()
+        known = dict(self.notes.get("intervals", {}))
+        ends = ("_low", "_high")  # of `Paired.numbers`
+        for name in self.tests:
+            if f"{name}{ends[0]}" in self.tests:
+                known[name] = [self.tests[f"{name}{end}"] for end in ends]
+        interval = lambda name: " to ".join(f"{end:.2f}" for end in known.get(name, ())) or None
+        rows: list[list[Cell]] = [[name, v, interval(name)] for name, v in self.metrics.items()]
+        rows += [
+            [name, f"{value:.4g}", interval(name)]
+            for name, value in self.tests.items()
+            if not name.endswith(ends)
         ]
-        rows += [[name, f"{value:.4g}", None] for name, value in self.tests.items()]
         table = Table((self.split, "score", "95 % interval"), rows)
         return to_fragment([Section(f"Scores on {self.split}", [table, *self.test_notes])])
 
