@@ -44,3 +44,7 @@ class Interrupted(Exception):  # noqa: N818 (a requested stop, not an error)
     def __init__(self, number: int, message: str = ""):
         super().__init__(message)
         self.signal = signal.Signals(number)
+
+    def _render_traceback_(self) -> list[str]:
+        """As that of `UserError`."""
+        return [f"{self.signal.name}: {str(self) or 'stopped'}"]

@@ -351,7 +351,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
         print(f"{_error()} {' '.join(str(error).split())}", file=sys.stderr)
         status = 2
     except Interrupted as request:
-        print(f"{request.signal.name}: {request or 'stopped'}", file=sys.stderr)
+        print(f"{request.signal.name}: {str(request) or 'stopped'}", file=sys.stderr)
         status = 128 + request.signal
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
