@@ -2,6 +2,7 @@
 
 import ast
 import json
+import subprocess
 import tomllib
 
 import pytest
@@ -37,6 +38,12 @@ def test_it_has_no_outputs_and_its_code_can_be_parsed(notebook):
         assert cell["outputs"] == [] and cell["execution_count"] is None
         if "install" not in cell["metadata"].get("tags", ()):
             ast.parse("".join(cell["source"]))
+
+
+@pytest.mark.slow
+def test_they_run_from_a_wheel():
+    done = subprocess.run([ROOT / ".ci" / "wheel", "notebooks"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_step_of_the_wheel_sets_its_parameters(notebook):
