@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 
 def main(source: str, out: str, *parameters: str) -> None:
@@ -17,7 +18,8 @@ def main(source: str, out: str, *parameters: str) -> None:
     notebook.cells = [cell for cell in notebook.cells if "install" not in tags(cell)]
     (at,) = (n for n, cell in enumerate(notebook.cells) if "parameters" in tags(cell))
     notebook.cells.insert(at + 1, nbformat.v4.new_code_cell("\n".join(parameters)))
-    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    sockets = Config(KernelManager={"transport": "ipc"})  # with a kernel of this machine
+    NotebookClient(notebook, timeout=600, kernel_name="python3", config=sockets).execute()
     Path(out).write_text(nbformat.writes(notebook), encoding="utf-8")
 
 
