@@ -97,9 +97,13 @@ class Sweep:
             charts.save(self.charts, self.folder / "figure", self.caption)
 
     def _repr_html_(self) -> str:
-        rows = self.rows
-        head = [*dict.fromkeys(name for row in rows for name, value in row.items() if value)]
-        cells: list[list[Cell]] = [[row.get(name) for name in head] for row in rows]
+        empty = (None, "")
+        rows = [{n: v for n, v in row.items() if v not in empty} for row in self.rows]
+        head = [*dict.fromkeys(name for row in rows for name in row)]
+        as_text = {*self.trials[0].values}  # 0.002 has no two decimals
+        cells: list[list[Cell]] = [
+            [str(row[n]) if n in as_text and n in row else row.get(n) for n in head] for row in rows
+        ]
         pictures = self.charts
         elements: list[Element] = [
             *pictures,

@@ -263,6 +263,7 @@ def test_a_sweep_from_python_is_that_of_the_command(trained, config):
     assert dict(zip(series.x, series.y, strict=True)) == losses
     page = swept._repr_html_()
     assert page.count("<svg ") == 1 and page.count(">finished<") == 2
+    assert all(f'<td class="number">{rate}</td>' in page for rate in rates)
 
 
 def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
