@@ -9,6 +9,7 @@ from common_jax.document import Report
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.paths import as_path
+from launch.api.messages import messages
 from launch.api.runs import Folder
 from launch.pages import html, markdown
 from launch.pages.runs import report
@@ -28,12 +29,14 @@ class Comparison:
 
     @functools.cached_property
     def _summary(self) -> Report:
-        return report(self.runs, self.split, examples=False)
+        with messages():
+            return report(self.runs, self.split, examples=False)
 
     @functools.cached_property
     def report(self) -> Report:
         """The page, with examples and pictures of attention, which need the runs' checkpoints."""
-        return report(self.runs, self.split)
+        with messages():
+            return report(self.runs, self.split)
 
     @functools.cached_property
     def differences(self) -> dict[str, Paired]:
