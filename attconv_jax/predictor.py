@@ -1,13 +1,12 @@
 """Text interface of the sentence classifier: encodes text, formats predictions; needs no model."""
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Float, Int32
 
 from attconv_jax.data.text import TEXTS, tokenize
 from attconv_jax.predictor_schema import schema_of
@@ -16,6 +15,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
+from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import Schema
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
@@ -36,6 +36,39 @@ class Request(NamedTuple):
     def lengths(self) -> tuple[int, ...]:
         """The number of words of each text."""
         return tuple(map(len, self.texts))
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMap:
+    """An attention map of a layer.
+
+    Attributes:
+      text: index of the attending text; None if the rows of `weights` are not its words but
+        weighted sums of the context.
+      context: index of the text attended to.
+      weights: a row for each word or sum, a column for each word of the context.
+    """
+
+    text: int | None
+    context: int
+    weights: Float[np.ndarray, "T K"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Label(Answer):
+    """The label of a text or a pair.
+
+    Attributes:
+      label: the most probable one.
+      probabilities: by label.
+      words: of each text; with `explain`, as the next.
+      layers: the attention maps of each layer.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+    words: list[list[str]] | None = None
+    layers: list[list[AttentionMap]] | None = None
 
 
 class SentenceClassifier(Predictor):
@@ -102,24 +135,17 @@ class SentenceClassifier(Predictor):
     def tables(cls, vocabulary: Vocabulary) -> dict[str, int]:
         return dict.fromkeys(("word_embedding", "second_word_embedding"), vocabulary.size)
 
-    def answers(self, requests: Sequence[Request]) -> Iterator[str]:
-        """A JSON object for each line: the `label` and the `probabilities` of the labels.
-
-        With `explain` also the `words` of each text, and the attention maps of each of the
-        `layers`: the index of the attending `text` (null if the rows are not its words but weighted
-        sums of the context), the index of the `context` attended to, and the `weights`, a row for
-        each word.
-        """
-        answers = [""] * len(requests)
+    def answers(self, requests: Sequence[Request]) -> Iterator[Label]:
+        """The label of each line."""
+        answers: dict[int, Label] = {}
         lengths = [request.lengths for request in requests]
         batches = [*groups(lengths, self._settings.eval_batch_tokens)]
         members = [[requests[at] for at in group.members] for group in batches]
         arrays = map(self._arrays, members, batches)
         results = outputs_of(self._classify, arrays, self._at_once)
         for group, pairs, outputs in zip(batches, members, results, strict=True):
-            for at, answer in zip(group.members, self._labelled(pairs, outputs), strict=True):
-                answers[at] = json.dumps(answer, ensure_ascii=False)
-        return iter(answers)
+            answers |= zip(group.members, self._labelled(pairs, outputs), strict=True)
+        return (answers[at] for at in range(len(requests)))
 
     @property
     def longest(self) -> tuple[int, ...]:
@@ -155,9 +181,7 @@ class SentenceClassifier(Predictor):
             arrays[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
         return arrays
 
-    def _labelled(
-        self, requests: Sequence[Request], outputs: Mapping[str, Any]
-    ) -> Iterator[dict[str, Any]]:
+    def _labelled(self, requests: Sequence[Request], outputs: Mapping[str, Any]) -> Iterator[Label]:
         """The predictions of a batch from its outputs."""
         probabilities = np.asarray(outputs["probabilities"])
         if probabilities.shape[1] != len(self._labels):
@@ -169,31 +193,25 @@ class SentenceClassifier(Predictor):
             for layer in (outputs["layers"] if self._explain else [])
         ]
         for row, pair in enumerate(request.texts for request in requests):
-            by_label = dict(zip(self._labels, _rounded(probabilities[row], 6), strict=True))
-            answer: dict[str, Any] = {"label": max(by_label, key=by_label.__getitem__)}
-            answer["probabilities"] = by_label
+            by_label = dict(zip(self._labels, _rounded(probabilities[row]).tolist(), strict=True))
+            label = max(by_label, key=by_label.__getitem__)
             if self._explain:
-                answer["words"] = [list(words) for words in pair]
-                answer["layers"] = [
-                    [_attention_of(a, row, pair) for a in layer] for layer in layers
-                ]
-            yield answer
+                maps = [[_attention_of(map_, row, pair) for map_ in layer] for layer in layers]
+                yield Label(label, by_label, [list(words) for words in pair], maps)
+            else:
+                yield Label(label, by_label)
 
 
 def _attention_of(
     attended: tuple[int, int, np.ndarray], row: int, texts: Sequence[Sequence[str]]
-) -> dict[str, Any]:
-    """An attention map of an example as a JSON object."""
+) -> AttentionMap:
+    """An attention map of an example."""
     text, context, weights = attended
     words, pooled = weights[row, :, : len(texts[context])], text < 0
     rows = words if pooled else words[: len(texts[text])]
-    return {
-        "text": None if pooled else text,
-        "context": context,
-        "weights": _rounded(rows, 6),
-    }
+    return AttentionMap(None if pooled else text, context, _rounded(rows))
 
 
-def _rounded(numbers: np.ndarray, digits: int) -> list[Any]:
+def _rounded(numbers: np.ndarray) -> Float[np.ndarray, "..."]:
     """Rounds in float64, for short JSON numbers."""
-    return np.round(np.asarray(numbers, np.float64), digits).tolist()
+    return np.round(np.asarray(numbers, np.float64), 6)

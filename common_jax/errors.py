@@ -13,6 +13,10 @@ class UserError(Exception):
     exits with status 2; any other exception is a bug and prints its traceback.
     """
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints instead of a traceback."""
+        return [f"error: {self}"]
+
 
 @contextlib.contextmanager
 def error_context(place: str | PurePath) -> Iterator[None]:
@@ -40,3 +44,7 @@ class Interrupted(Exception):  # noqa: N818 (a requested stop, not an error)
     def __init__(self, number: int, message: str = ""):
         super().__init__(message)
         self.signal = signal.Signals(number)
+
+    def _render_traceback_(self) -> list[str]:
+        """As that of `UserError`."""
+        return [f"{self.signal.name}: {str(self) or 'stopped'}"]

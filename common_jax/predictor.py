@@ -19,6 +19,7 @@ from numpy import ndarray, shape
 from common_jax.errors import UserError
 from common_jax.io.arrivals import arriving
 from common_jax.io.threads import threaded_map
+from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import Schema, Text
 from common_jax.text.cleaning import warn_if_overlong
 
@@ -244,12 +245,12 @@ class Predictor(abc.ABC):
         """
 
     @abc.abstractmethod
-    def answers(self, lines: Sequence[Any]) -> Iterator[str]:
+    def answers(self, lines: Sequence[Any]) -> Iterator[Answer]:
         """One answer for each result of `parse`, in order, computed in batches."""
 
     def predict(
         self, lines: Iterable[str | Mapping[str, Any]], source: str = "lines"
-    ) -> Iterator[str]:
+    ) -> Iterator[Answer]:
         """One answer for each line or object of texts, in order.
 
         Those of a list are computed together, those of an iterator as they arrive.
@@ -280,7 +281,7 @@ class Predictor(abc.ABC):
         inputs = iter(inputs)
         return iter(lambda: [*itertools.islice(inputs, self.CHUNK)], [])
 
-    def results(self, inputs: Sequence[Input]) -> Iterator[str | Unanswered]:
+    def results(self, inputs: Sequence[Input]) -> Iterator[Answer | Unanswered]:
         """The answer to each input, in order. One that cannot be used does not affect the others.
 
         Raises:
@@ -296,7 +297,7 @@ class Predictor(abc.ABC):
         for line in read:
             yield line if isinstance(line, Unanswered) else next(answers)
 
-    def _answered(self, lines: Sequence[tuple[str, Any]]) -> list[str | Unanswered]:
+    def _answered(self, lines: Sequence[tuple[str, Any]]) -> list[Answer | Unanswered]:
         """The answers to parsed lines with their locations, of which some may be too long."""
         try:
             return [*self.answers([line for _, line in lines])]

@@ -148,10 +148,6 @@ class Schema:
             raise UserError(f"{place}: unknown field {name!r}; an input has {self._names()}")
         return "\t".join(_SPACE.sub(" ", value[name]) for name in names)
 
-    def to_output(self, line: str) -> str:
-        """The JSON object of an answer, from the predictor's line."""
-        return json.dumps({self.plain: line}, ensure_ascii=False) if self.plain else line
-
     def _names(self) -> str:
         return " and ".join(repr(text.name) for text in self.texts)
 

@@ -1,19 +1,19 @@
 """Text interface of the translator: encodes sentences, decodes translations; imports no model."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from common_jax.data.padding import groups, padded, padded_width
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
+from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from common_jax.text.cleaning import clean
 from csan_jax.data import JOINT, SEPARATE
@@ -29,6 +29,35 @@ class Sentence(NamedTuple):
     def lengths(self) -> tuple[int]:
         """The number of pieces, including the end symbol."""
         return (len(self.pieces) + 1,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """A hypothesis of the beam; `score` is its log-probability over the length penalty."""
+
+    translation: str
+    score: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Translation(Answer):
+    """A translated sentence.
+
+    Attributes:
+      translation: "" for an empty line.
+      pieces: of the source, with the end symbol; with `explain`, as the next two.
+      attention: of each encoder layer, [heads, pieces, head window, pieces].
+      reach: of each encoder layer, [heads, pieces, 2]: the first and the last piece with a weight.
+      hypotheses: best first; with `n_best` or `hypotheses`.
+    """
+
+    plain: ClassVar[str] = "translation"
+
+    translation: str
+    pieces: list[str] | None = None
+    attention: list[Float[np.ndarray, "H T N T"]] | None = None
+    reach: list[Int[np.ndarray, "H T 2"]] | None = None
+    hypotheses: list[Hypothesis] | None = None
 
 
 class Translator(Predictor):
@@ -156,23 +185,18 @@ class Translator(Predictor):
     def longest(self) -> tuple[int, ...]:
         return (self._settings.max_length,)
 
-    def answers(self, sentences: Sequence[Sentence]) -> Iterator[str]:
-        """The translation of each sentence, in order; an empty line for an empty line.
+    def answers(self, sentences: Sequence[Sentence]) -> Iterator[Translation]:
+        """The translation of each sentence, in order; an empty one for an empty line.
 
-        With `n_best`, `hypotheses` or `explain`, a JSON object with the "translation". The first
-        two add "hypotheses", a list of objects with "translation" and "score" (log-probability over
-        the length penalty), best first. `explain` adds the "pieces" of the source; the "attention"
-        of the encoder, [layers, heads, pieces, head window, pieces]; and its "reach", [layers,
-        heads, pieces, 2], the first and the last piece with a weight.
+        A line is the plain translation, or with `n_best`, `hypotheses` or `explain` a JSON object.
         """
         for sentence, scores in zip(sentences, self._translated(sentences), strict=True):
             translation = next(iter(scores), "")
             details = self._explained(sentence.pieces) if self._attention else {}
             if self._count:
-                hypotheses = [{"translation": t, "score": round(s, 6)} for t, s in scores.items()]
+                hypotheses = [Hypothesis(text, round(score, 6)) for text, score in scores.items()]
                 details["hypotheses"] = hypotheses[: self._count]
-            answer = {"translation": translation, **details}
-            yield json.dumps(answer, ensure_ascii=False) if details else translation
+            yield Translation(translation, **details)
 
     @property
     def schema(self) -> Schema:
@@ -241,8 +265,8 @@ class Translator(Predictor):
         layers = [np.asarray(layer)[0, :, :count, :, :count] for layer in outputs["attention"]]
         return {
             "pieces": [*self._source.pieces(encoded), "</s>"],
-            "attention": [np.round(weights, 4).tolist() for weights in layers],
-            "reach": [reach(weights.sum(axis=2) > 0).tolist() for weights in layers],
+            "attention": [np.round(weights, 4) for weights in layers],
+            "reach": [reach(weights.sum(axis=2) > 0) for weights in layers],
         }
 
 

@@ -8,7 +8,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax")
+PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax", "launch/api")
 _HOST = r"""["']?(?:https?:)?//[^\s"'>]*"""
 LOADED = re.compile(
     rf"<(?:script|img|iframe|source)\b[^>]*\bsrc={_HOST}"

@@ -9,8 +9,9 @@ each sentence. Those of translators are stored beside OUT, and the same command 
 import argparse
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from common_jax.errors import UserError
 from launch.cli import (
@@ -116,8 +117,8 @@ def _translated(
         predictor = load(path, beam_size=beam, hypotheses=True)
 
         def translate(lines: Sequence[str]) -> list[list[str]]:
-            answers = map(json.loads, predictor.predict([" ".join(line.split()) for line in lines]))
-            return [[h["translation"] for h in answer["hypotheses"]] for answer in answers]
+            answers: Iterator[Any] = predictor.predict([" ".join(line.split()) for line in lines])
+            return [[h.translation for h in answer.hypotheses] for answer in answers]
 
         return translate
 

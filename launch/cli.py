@@ -5,6 +5,7 @@ import contextlib
 import errno
 import functools
 import itertools
+import logging
 import os
 import re
 import shlex
@@ -30,6 +31,12 @@ _LESS_MEMORY = (
 CONSOLE, MODULE = "conv-attention", "python -m launch"
 ROOT = Path(__file__).resolve().parents[1]  # the folder of the packages
 RED, BOLD = 31, 1
+LIBRARY_LEVELS = {  # of libraries' messages, by the names of their loggers
+    **dict.fromkeys(
+        ("jax", "tensorboardX", "matplotlib", "httpx2", "huggingface_hub"), logging.ERROR
+    ),
+    **dict.fromkeys(("absl", "asyncio", "orbax"), logging.CRITICAL),
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -281,18 +288,14 @@ def configure_logging(quiet: bool = False) -> None:
       quiet: shows warnings and errors only, and no progress.
     """
 
-    import logging
-
     import absl.logging
 
     absl.logging.set_verbosity(absl.logging.FATAL)
     sys.unraisablehook = _ignore_closed_loop
     logging.disable(logging.INFO if quiet else logging.NOTSET)
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
-    for name in ("jax", "tensorboardX", "matplotlib", "httpx2", "huggingface_hub"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    for name in ("absl", "asyncio", "orbax"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name, level in LIBRARY_LEVELS.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def out_of_memory(error: BaseException) -> str | None:
@@ -348,7 +351,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
         print(f"{_error()} {' '.join(str(error).split())}", file=sys.stderr)
         status = 2
     except Interrupted as request:
-        print(f"{request.signal.name}: {request or 'stopped'}", file=sys.stderr)
+        print(f"{request.signal.name}: {str(request) or 'stopped'}", file=sys.stderr)
         status = 128 + request.signal
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

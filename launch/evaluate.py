@@ -3,11 +3,8 @@
 import argparse
 import contextlib
 import json
-import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
@@ -21,12 +18,7 @@ from launch.cli import (
 )
 
 if TYPE_CHECKING:
-    from common_jax.compare import Evaluation
     from common_jax.predictor import Option
-    from common_jax.training.run_folder import RunFolder
-    from common_jax.training.task import Task
-
-_ENDING = re.compile(r"(\.(json|jsonl|csv|tsv|txt|parquet))?(\.(gz|bz2|xz|zst|zip))?$", re.I)
 
 DESCRIPTION = (
     __doc__
@@ -89,13 +81,13 @@ def main(argv: list[str]) -> None:
         if getattr(args, name) is not None:
             parser.error(f"--{name} does not go with --{mode}")
     file_flags = [*overrides[:1], *["--skip_bad"][: args.skip_bad], *["--name"][: bool(args.name)]]
-    if file_flags and (args.task or args.data is None):
+    if file_flags and args.task:
         parser.error(f"{file_flags[0]} goes with --workdir and --data")
     configure_logging()
     values: Mapping[str, Any]
     if args.task is None:
         decoding = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
-        values = _score_run(parser, args, overrides, decoding)
+        values = _score_runs(args, overrides, decoding)
     elif args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
     else:
@@ -106,60 +98,18 @@ def main(argv: list[str]) -> None:
     print("\n".join(["{", ",\n".join(lines), "}"]))
 
 
-def _score_run(
-    parser: Parser,
-    args: argparse.Namespace,
-    overrides: Sequence[str],
-    decoding: Mapping[str, Any],
+def _score_runs(
+    args: argparse.Namespace, overrides: Sequence[str], decoding: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Scores the run or ensemble, writes the scores, and returns them with those of the tests."""
-    from common_jax.compare import Run, evaluation_of
-    from common_jax.config import MeshConfig
-    from common_jax.training.evaluate import ensemble_mean, predict
-    from common_jax.training.load_parameters import read_parameters
-    from common_jax.training.mesh import make_mesh
-    from common_jax.training.run_writer import RunWriter
-    from common_jax.training.step import make_predict_step
+    """Scores the run or ensemble; returns the scores with those of the tests."""
+    from launch.api.evaluation import evaluate
 
-    if args.data is not None and args.split is not None:
-        parser.error("--data is scored instead of --split: give one of them")
-    paths = [os.path.realpath(folder) for folder in args.workdir]
-    for folder, path in zip(args.workdir, paths, strict=True):
-        if paths.count(path) > 1:
-            parser.error(f"--workdir {folder}: given twice")
-    runs = [RunWriter(folder) for folder in args.workdir]
-    tasks = _tasks(runs, args, overrides)
-    for task in tasks:
-        task.decoding = decoding
-        _ = task.settings  # raises UserError for an invalid option
-    split = tasks[0].splits[-1] if args.split is None else args.split
-    if split not in tasks[0].splits:
-        raise UserError(f"--split {split}: must be {' | '.join(tasks[0].splits)}")
-    name = split if args.data is None else _name(args, tasks[0].splits)
-    baseline = None if args.against is None else _baseline(args.against, tasks[0], name)
-    mesh, average, predictions = make_mesh(MeshConfig()), args.average or 1, []
-    params = [read_parameters(*run, mesh, average) for run in zip(runs, tasks, strict=True)]
-    _prepare(runs, tasks, split)
-    for loaded, task in zip(params, tasks, strict=True):
-        step = make_predict_step(task, mesh, final=True)
-        predictions.append(predict(loaded.values, task.split_batches(split), step, mesh, split))
-    scored = tasks[0].score(
-        split, ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
-    )
-    if average > 1:
-        name += f"-average{average}"
-        scored.notes["step"] = params[0].step
-    name += "".join(f"-{option}{value:g}" for option, value in decoding.items())
-    if len(runs) > 1:
-        name += f"-ensemble{len(runs)}"
-    runs[0].write_scores(name, scored)
-    tests: dict[str, float] = {}
-    if baseline is not None:
-        paired = evaluation_of(Run(args.workdir[0], runs[0]), name).paired(baseline)
-        tests = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
-        for note in paired.notes:
-            print(note, file=sys.stderr)
-    return {"split": name, **scored.metrics, **scored.notes, **tests}
+    names = ("split", "data", "name", "against", "skip_bad", "adversarial")
+    options = {name: getattr(args, name) for name in names} | dict(decoding)
+    result = evaluate(*args.workdir, overrides=overrides, average=args.average or 1, **options)
+    for note in result.test_notes:
+        print(note, file=sys.stderr)
+    return {"split": result.split, **result.metrics, **result.notes, **result.tests}
 
 
 def _decoding_options(argv: Sequence[str]) -> list["Option"]:
@@ -172,63 +122,6 @@ def _decoding_options(argv: Sequence[str]) -> list["Option"]:
     with contextlib.suppress(UserError):  # reported later
         return [option for option in predictor_class(path).options if option.decoding]
     return []
-
-
-def _tasks(
-    runs: Sequence["RunFolder"], args: argparse.Namespace, overrides: Sequence[str]
-) -> "list[Task]":
-    """The tasks of the runs, on the files of --data if they are given."""
-    from common_jax.training.config import read_task, task_on_files
-
-    fields = {"adversarial": True} if args.adversarial else {}
-    if args.data is None:
-        return [read_task(run, **fields) for run in runs]
-    changes = [*overrides, *["--config.data.on_bad_example=skip"][: args.skip_bad]]
-    return [task_on_files(run, args.data, changes, "--skip_bad", **fields) for run in runs]
-
-
-def _prepare(runs: Sequence["RunFolder"], tasks: Sequence["Task"], split: str) -> None:
-    """Prepares all corpora; raises UserError if two runs have different examples in the split."""
-    for task in tasks:
-        task.prepare()
-    expected = tasks[0].evaluation_set(split) if len(tasks) > 1 else None
-    for workdir, task in zip(runs[1:], tasks[1:], strict=True):
-        if task.evaluation_set(split) != expected:
-            raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
-
-
-def _baseline(folder: str, task: "Task", name: str) -> "Evaluation":
-    """The evaluation to compare with; raises UserError if it is missing or of another task."""
-    from common_jax.compare import Run, evaluation_of
-    from common_jax.training.run_folder import RunFolder
-
-    run = Run(folder, RunFolder(folder))
-    run.workdir.scores(name)
-    if type(run.task) is not type(task):
-        kinds = (type(family).__name__ for family in (run.task, task))
-        raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
-    evaluation = evaluation_of(run, name)
-    evaluation.require()
-    return evaluation
-
-
-def _name(args: argparse.Namespace, splits: tuple[str, ...]) -> str:
-    if args.name is None:
-        return name_of(args.data, splits)
-    if args.name in splits or not re.fullmatch(r"\w[\w.+-]*", args.name):
-        raise UserError(f"--name {args.name}: letters and digits, and not {' or '.join(splits)}")
-    return args.name
-
-
-def name_of(files: str, splits: tuple[str, ...]) -> str:
-    """The name for the scores of data files: their stems, or if that is a split's name the full
-    name, for parallel files with their folder's."""
-    paths = [Path(name.strip()) for name in files.split(",")]
-    name = "+".join(_ENDING.sub("", path.name) for path in paths)
-    if name not in splits:
-        return name
-    folder = paths[0].absolute().parent.name
-    return paths[0].name if paths[0].name != name else f"{folder}-{name}"
 
 
 if __name__ == "__main__":

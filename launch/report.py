@@ -28,17 +28,9 @@ def main(argv: list[str]) -> None:
     add("--split", metavar="NAME", help="split of the comparisons (the last that was scored)")
     args = parser.parse_args(argv)
     configure_logging()
-    from common_jax.compare import read_runs
-    from common_jax.io.atomic import replace_text, writing
-    from launch.pages import html, markdown
-    from launch.pages.runs import report
+    from launch.api.comparison import compare
 
-    page = report(read_runs(args.runs), args.split)
-    with writing(args.out):
-        if (args.format or args.out.suffix) in ("md", ".md"):
-            markdown.write(args.out, page)
-        else:
-            replace_text(args.out, html.to_html(page))
+    compare(*args.runs, split=args.split).write(args.out, args.format)
     print(f"wrote {args.out}")
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from typing import TYPE_CHECKING
 
 from launch.cli import (
     Parser,
@@ -16,6 +17,9 @@ from launch.cli import (
 )
 from launch.compiled import keep_compiled
 from launch.distributed import DistributedArgs
+
+if TYPE_CHECKING:
+    from launch.api.runs import Run
 
 DESCRIPTION = (
     __doc__
@@ -53,54 +57,59 @@ def main(argv: list[str]) -> None:
     processes.start()
     if args.workdir == "":
         parser.error("--workdir: name a folder")
-    from common_jax.training.config import default_workdir, parse, task_class
+    from launch.api.configs import config
 
-    config = parse(args.config, overrides)
+    chosen = config(args.config, overrides)
     if args.print_config:
         from launch.config_fields import as_overrides
 
-        words = [f"--config {shlex.quote(args.config)}", *map(shlex.quote, as_overrides(config))]
-        print(" \\\n".join(words))
+        fields = map(shlex.quote, as_overrides(chosen.values))
+        print(" \\\n".join([f"--config {shlex.quote(args.config)}", *fields]))
         return
-    task = task_class(config.task)(config)
     if args.describe:
-        from common_jax.training.state import describe
-
-        print(describe(task))
+        print(chosen.describe())
         return
     configure_logging(args.quiet)
     if args.prepare:
-        task.prepare(args.workers)
+        chosen.make_task().prepare(args.workers)
         return
     processes.join()
-    from common_jax.training.loop import prepare_on_all, train
     from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.multihost import is_first
-    from common_jax.training.run_writer import RunWriter
+    from launch.api.runs import train
 
     keep_freed_memory()
     keep_compiled()
-    if args.workers is not None:
-        prepare_on_all(task, args.workers)
-    workdir = RunWriter(args.workdir or default_workdir(args.config))
-    outcome = train(task, workdir, command_line("train", argv), new_schedule=args.new_schedule)
+    run = train(
+        chosen,
+        workdir=args.workdir,
+        workers=args.workers,
+        new_schedule=args.new_schedule,
+        command=command_line("train", argv),
+    )
     if not is_first():
         return
     if args.json:
-        print(json.dumps(outcome.result, ensure_ascii=False))
+        print(json.dumps(run.result, ensure_ascii=False))
         return
-    if not outcome.scored:
-        print(f"{workdir.path} is finished; train.steps above {config.train.steps} continue it")
-    for split, metrics in outcome.result["metrics"].items():
-        stored = workdir.scores(split).value if workdir.is_scored(split) else {}
-        notes = {name: stored.get(name) for name in task.printed_notes}
+    if not run.scored:
+        steps = chosen.values.train.steps
+        print(f"{run.path} is finished; train.steps above {steps} continue it")
+    _print_scores(run)
+    if run.scored:
+        print("\n".join(["", *run.scored[run.task.splits[-1]].examples, ""]))
+        uv = "uv run " if "UV" in os.environ else ""  # uv sets UV in its processes
+        commands = run.task.next_commands(str(run.path))
+        print("next:", *(spelled(command, uv) for command in commands), sep="\n  ")
+
+
+def _print_scores(run: "Run") -> None:
+    """A line of metrics for each split, with some notes of its score."""
+    for split, metrics in run.metrics.items():
+        stored = run.folder.scores(split).value if run.folder.is_scored(split) else {}
+        notes = {name: stored.get(name) for name in run.task.printed_notes}
         numbers = metrics | {name: note for name, note in notes.items() if note is not None}
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in numbers.items()))
-    if outcome.scored:
-        print("\n".join(["", *outcome.scored[task.splits[-1]].examples, ""]))
-        uv = "uv run " if "UV" in os.environ else ""  # uv sets UV in its processes
-        commands = task.next_commands(str(workdir.path))
-        print("next:", *(spelled(command, uv) for command in commands), sep="\n  ")
 
 
 if __name__ == "__main__":

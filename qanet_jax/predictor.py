@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -33,7 +32,7 @@ from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
-from qanet_jax.reading import PredictedSpan, Reading, as_json
+from qanet_jax.reading import AttentionMap, PredictedSpan, Reading, SpanAnswer
 
 _RACE = (
     "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the "
@@ -168,25 +167,17 @@ class QuestionAnswerer(Predictor):
         location = (source, int(number)) if number.isdecimal() else (place,)
         return _Request.of(line, *location, rule=self._vocabulary.rule)
 
-    def answers(self, requests: Sequence["_Request"]) -> Iterator[str]:
-        """A JSON object for each request.
-
-        It has the `answer`, its `start`, `end` and `probability`, and `next`, a list of the next
-        best answers; with `explain` also `pointers`: the `words` of the context and their
-        probabilities as the `first` and the `last` word of the answer; and, of a run whose reader
-        has it, context-query attention: the `words` of both texts, and in `layers` the `weights` of
-        the context's words (`text` 0) over the question's (`context` 1). An "id" is returned with
-        the answer.
-        """
+    def answers(self, requests: Sequence["_Request"]) -> Iterator[SpanAnswer]:
+        """The answer to each request, with the request's id."""
         self._look_up(_words(requests))
         chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
-                best, *next_best = map(as_json, reading.answers(self._count))
-                answer = {**request.id, **best, "next": next_best}
+                best, *others = (span.rounded for span in reading.answers(self._count))
+                fields: dict[str, Any] = {**request.id, **vars(best), "next": others}
                 if self._explain:
-                    answer |= {"pointers": reading.pointers(), **self._attended(request)}
-                yield json.dumps(answer, ensure_ascii=False)
+                    fields |= {"pointers": reading.pointers(), **self._attended(request)}
+                yield SpanAnswer(**fields)
 
     @property
     def schema(self) -> Schema:
@@ -245,8 +236,7 @@ class QuestionAnswerer(Predictor):
                 return {}
             length = window.stop - window.start
             weights[window.start : window.stop] = outputs["attention"][:length, : len(words[1])]
-        attended = {"text": 0, "context": 1, "weights": np.round(weights, 4).tolist()}
-        return {"words": words, "layers": [[attended]]}
+        return {"words": [*words], "layers": [[AttentionMap(0, 1, np.round(weights, 4))]]}
 
     def _look_up(self, words: Iterable[str]) -> None:
         """Reads the vectors of words that the run lacks, in one pass over the file."""

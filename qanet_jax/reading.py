@@ -2,11 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from jaxtyping import Num
+from jaxtyping import Float, Num
 
+from common_jax.predictor_answer import Answer
 from qanet_jax.data.text import TokenizedText
 
 
@@ -15,16 +15,65 @@ class PredictedSpan:
     """A predicted answer.
 
     Attributes:
-      text: context[start:end].
+      answer: context[start:end].
       start, end: offsets in the context, in characters.
       probability: p1 p2 of its first and last word over the complete context; a word in several
         windows has its largest logits.
     """
 
-    text: str
+    answer: str
     start: int
     end: int
     probability: float
+
+    @property
+    def rounded(self) -> "PredictedSpan":
+        """With six digits of the probability, for short JSON numbers."""
+        return dataclasses.replace(self, probability=round(self.probability, 6))
+
+
+@dataclasses.dataclass(frozen=True)
+class Pointers:
+    """The words of a context and their probabilities as the first and the last of the answer."""
+
+    words: list[str]
+    first: Float[np.ndarray, "T"]
+    last: Float[np.ndarray, "T"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMap:
+    """The `weights` of the words of a text (0 is the context), rows, over those of another one, the
+    question (1)."""
+
+    text: int
+    context: int
+    weights: Float[np.ndarray, "T J"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class SpanAnswer(Answer):
+    """The best answer to a question.
+
+    Attributes:
+      id: of the line, if it has one.
+      answer, start, end, probability: as of `PredictedSpan`.
+      next: the next best answers.
+      pointers: with `explain`, as the next two.
+      words: of the context and of the question; None if the run's reader has no attention, or for
+        an export.
+      layers: context-query attention, one map.
+    """
+
+    id: str | int | None = None
+    answer: str
+    start: int
+    end: int
+    probability: float
+    next: list[PredictedSpan]
+    pointers: Pointers | None = None
+    words: list[list[str]] | None = None
+    layers: list[list[AttentionMap]] | None = None
 
 
 class Reading:
@@ -56,17 +105,7 @@ class Reading:
             answers.append(PredictedSpan(self._text[start:end], start, end, probability))
         return answers
 
-    def pointers(self) -> dict[str, Any]:
-        """The words and their probabilities as first and last word of the answer, for JSON."""
+    def pointers(self) -> Pointers:
+        """The words, and their probabilities as first and last word of the answer."""
         totals = np.logaddexp.reduce(self._logits, axis=1, keepdims=True)
-        first, last = np.round(np.exp(self._logits - totals), 6).tolist()
-        return {"words": self._context.words, "first": first, "last": last}
-
-
-def as_json(span: PredictedSpan) -> dict[str, Any]:
-    return {
-        "answer": span.text,
-        "start": span.start,
-        "end": span.end,
-        "probability": round(span.probability, 6),
-    }
+        return Pointers(self._context.words, *np.round(np.exp(self._logits - totals), 6))

@@ -23,7 +23,7 @@ LAYERS = (
     {"pytrees", "renames", "document"},
     {"errors", "processes", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
-    {"bad_examples", "columns", "predictor_schema"},
+    {"bad_examples", "columns", "predictor_answer", "predictor_schema"},
     {"io"},
     {"config", "text"},
     {"attention", "predictor", "data", "systems"},
@@ -40,6 +40,7 @@ LAUNCH_LAYERS = (
     {"text_table", "distributed", "config_fields", "compiled"},
     {"cli"},
     {"measure", "pages", "trials", "completion"},
+    {"api"},
 )
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
 TRACKERS = {"tensorboardX", "wandb", "trackio", "mlflow"}
@@ -51,6 +52,7 @@ WITHOUT_JAX = (
     "fields",
     "renames",
     "bad_examples",
+    "predictor_answer",
     "predictor_schema",
     "io",
     "config",

@@ -13,6 +13,7 @@ from common_jax.data.corpus import Corpus, Writer, prepare
 from common_jax.data.epoch_plan import BucketPlan
 from common_jax.dropout import dropout
 from common_jax.predictor import Option, Predictor
+from common_jax.predictor_answer import Answer
 from common_jax.training.task import Scores, Task
 
 
@@ -33,6 +34,13 @@ class Digits(str):
     @property
     def lengths(self):
         return (len(self),)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sum(Answer):
+    plain = "output"
+
+    output: str
 
 
 class Adder(Predictor):
@@ -59,7 +67,7 @@ class Adder(Predictor):
         for line in lines:
             numbers = np.array([[self._vocabulary.index(c) for c in line]], np.int32)
             sums = np.asarray(self._add({"numbers": numbers})["sum"])
-            yield f"{self._times * sums[0]:.{self._settings.digits}f}"
+            yield Sum(f"{self._times * sums[0]:.{self._settings.digits}f}")
 
 
 class Toy(Task[ToyConfig]):

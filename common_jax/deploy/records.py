@@ -23,6 +23,7 @@ from common_jax.fields import require
 from common_jax.io.files import decode_line, ending, lines_of, read_raw_lines
 from common_jax.io.json_files import read_json
 from common_jax.predictor import Input, Unanswered
+from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import Schema, object_in
 
 ERROR = "error"  # the field and the column with the reason
@@ -216,18 +217,15 @@ class Results(abc.ABC):
         self._file, self._schema = file, schema
 
     @abc.abstractmethod
-    def write(self, record: Record, result: str | Unanswered) -> None:
+    def write(self, record: Record, result: Answer | Unanswered) -> None:
         """Writes a result."""
 
     def close(self) -> None:  # noqa: B027 (not all have something to do)
         """Writes what has waited."""
 
-    def _fields(self, record: Record, result: str | Unanswered) -> dict[str, Any]:
+    def _fields(self, record: Record, result: Answer | Unanswered) -> dict[str, Any]:
         """The answer's fields, or the error, under names that the record does not have."""
-        if isinstance(result, Unanswered):
-            fields = {ERROR: result.reason}
-        else:
-            fields = json.loads(self._schema.to_output(result))
+        fields = {ERROR: result.reason} if isinstance(result, Unanswered) else result.to_dict()
         columns = record.columns
         repeated = [name for name in ("id",) if columns.get(name) == fields.get(name)]
         return {_unused(n, columns): value for n, value in fields.items() if n not in repeated}
@@ -243,9 +241,9 @@ class AnswerLines(Results):
     """A line for each answer. An error is an object, or where answers are plain text an empty line
     and a message on standard error."""
 
-    def write(self, record: Record, result: str | Unanswered) -> None:
+    def write(self, record: Record, result: Answer | Unanswered) -> None:
         if not isinstance(result, Unanswered):
-            line = result
+            line = result.line
         elif self._schema.plain:
             line = ""
             print(f"error: {result.reason}", file=sys.stderr, flush=True)
@@ -257,7 +255,7 @@ class AnswerLines(Results):
 class JsonLines(Results):
     """An object for each record: its columns, and the answer's fields or "error"."""
 
-    def write(self, record: Record, result: str | Unanswered) -> None:
+    def write(self, record: Record, result: Answer | Unanswered) -> None:
         row = {**record.columns, **self._fields(record, result)}
         print(json.dumps(row, ensure_ascii=False, default=str), file=self._file, flush=True)
 
@@ -272,7 +270,7 @@ class CsvRows(Results):
         self._header, self._names = header, list[str]()
         self._waiting: list[tuple[Record, Unanswered]] = []
 
-    def write(self, record: Record, result: str | Unanswered) -> None:
+    def write(self, record: Record, result: Answer | Unanswered) -> None:
         if not self._names:
             if isinstance(result, Unanswered):
                 self._waiting.append((record, result))
@@ -291,7 +289,7 @@ class CsvRows(Results):
         for record, result in self._waiting:
             self._write(record, result)
 
-    def _write(self, record: Record, result: str | Unanswered) -> None:
+    def _write(self, record: Record, result: Answer | Unanswered) -> None:
         columns = dict.fromkeys(self._header, "") | {**record.columns}
         row = columns | self._fields(Record(record.input, columns), result)
         self._writer.writerow(_cell(row.get(name, "")) for name in self._names)

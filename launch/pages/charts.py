@@ -72,13 +72,16 @@ def draw(charts: Sequence[Chart] | Heatmap, caption: str = "") -> "Figure":
         return figure
 
 
-def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
+def svg(
+    charts: Sequence[Chart] | Heatmap, name: str, caption: str = "", *, inherits: bool = False
+) -> str:
     """The charts as a self-contained `<svg>` element of its container's width; deterministic.
 
     Its text is text, its background transparent, and black is white where a dark page is preferred.
 
     Args:
       name: makes the ids inside the element unique in a page.
+      inherits: whether black is instead the colour of the text around the element.
     """
     import matplotlib
 
@@ -93,7 +96,8 @@ def svg(charts: Sequence[Chart] | Heatmap, name: str, caption: str = "") -> str:
     short = lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace("\n", "")
     element = re.sub(r' d="[^"]*"', short, element)  # hundredths of a point
     # ids that are the same in all pictures, such as "axes_1", are not referenced
-    return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', _OPENING, element, count=1)
+    opening = _INHERITING if inherits else _OPENING
+    return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, element, count=1)
 
 
 def save(charts: Sequence[Chart], stem: AnyPath, caption: str = "") -> None:
@@ -113,6 +117,10 @@ def _ignore_missing_glyphs() -> Iterator[None]:
         yield
 
 
+_INHERITING = (
+    r'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+    r'viewBox="\1" style="fill: currentColor">'
+)
 _OPENING = (
     r'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
     r'viewBox="\1"><style>svg { color: #1a1a1a; fill: currentColor } '

@@ -88,7 +88,7 @@ def _drawn(evaluation: Evaluation, example: ScoredExample) -> tuple[str, Sequenc
         (answer,) = load(run.workdir.path, explain=True).predict([example.line])
     except UserError as error:  # such as no checkpoint, in an archived run
         return f"{run.label}: no picture: {error}", []
-    text, pictures = evaluation.pictured(answer, run.label, example.line, example.span)
+    text, pictures = evaluation.pictured(answer.line, run.label, example.line, example.span)
     return f"{run.label}: {text}", pictures
 
 

@@ -43,6 +43,28 @@ svg { display: block; width: 100%; height: auto; }
 }
 """
 
+_NOTEBOOK = "conv-attention"
+# `all: revert` takes back the rules of notebooks, which align and shade cells.
+_NOTEBOOK_STYLE = """
+.conv-attention { font-size: 14px; line-height: 1.45; overflow-wrap: anywhere; }
+.conv-attention h2 { font-size: 1.1em; margin: .8em 0 .4em; }
+.conv-attention p { margin: .4em 0; }
+.conv-attention .wide { overflow-x: auto; margin: .4em 0; }
+.conv-attention :is(table, thead, tbody, tr, th, td) { all: revert; color: inherit;
+  background: none; }
+.conv-attention table { border-collapse: collapse; font-size: .9em;
+  font-variant-numeric: tabular-nums; }
+.conv-attention :is(th, td) { padding: .25em .6em; vertical-align: top;
+  border-bottom: 1px solid rgba(128, 128, 128, .35); }
+.conv-attention .number { text-align: right; white-space: nowrap; }
+.conv-attention .text { text-align: left; min-width: 6em; }
+.conv-attention :is(.note, figcaption) { opacity: .75; font-size: .9em; max-width: 44em; }
+.conv-attention .charts { display: grid; gap: 1em;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); }
+.conv-attention figure { margin: 0; max-width: 34em; }
+.conv-attention svg { display: block; width: 100%; height: auto; }
+"""
+
 
 def to_html(report: Report) -> str:
     """The report as HTML."""
@@ -65,14 +87,23 @@ def to_html(report: Report) -> str:
     )
 
 
-def _section(section: Section, names: Iterator[str]) -> str:
+def to_fragment(sections: Sequence[Section]) -> str:
+    """Sections as HTML for the output of a notebook, in the colours around it."""
+    names = (f"notebook{number}" for number in range(10**9))
+    parts = [_section(section, names, inherits=True) for section in sections if section.elements]
+    return "\n".join(
+        [f'<div class="{_NOTEBOOK}"><style>{_NOTEBOOK_STYLE}</style>', *parts, "</div>"]
+    )
+
+
+def _section(section: Section, names: Iterator[str], *, inherits: bool = False) -> str:
     lines, in_charts = [f"<section><h2>{html.escape(section.title)}</h2>"], False
     for element in section.elements:
         if isinstance(element, Picture) != in_charts:
             in_charts = not in_charts
             lines.append('<div class="charts">' if in_charts else "</div>")
         if isinstance(element, Picture):
-            lines.append(_chart(element, next(names)))
+            lines.append(_chart(element, next(names), inherits))
         elif isinstance(element, Table):
             lines.append(_table(element))
         else:
@@ -80,10 +111,11 @@ def _section(section: Section, names: Iterator[str]) -> str:
     return "\n".join([*lines, *(["</div>"] if in_charts else []), "</section>"])
 
 
-def _chart(chart: Picture, name: str) -> str:
+def _chart(chart: Picture, name: str, inherits: bool) -> str:
     label = html.escape(f"{chart.title}: {chart.y_label} against {chart.x_label}", quote=True)
     caption = f"<figcaption>{html.escape(chart.note)}</figcaption>" if chart.note else ""
-    picture = charts.svg([chart] if isinstance(chart, Chart) else chart, name)
+    drawn = [chart] if isinstance(chart, Chart) else chart
+    picture = charts.svg(drawn, name, inherits=inherits)
     return f'<figure role="img" aria-label="{label}">{picture}{caption}</figure>'
 
 

@@ -18,12 +18,13 @@ from common_jax.training.task import Task
 from launch.pages.examples import example_sections
 
 
-def report(runs: Sequence[Run], split: str | None = None) -> Report:
+def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = True) -> Report:
     """Training, scores with intervals and the paper's results, learning curves, and the comparisons
     of the task. The first run of each family is the baseline.
 
     Args:
       split: for the comparisons; None is the last that each family scores.
+      examples: whether with the examples where runs differ most, and pictures of attention.
 
     Raises:
       UserError: for a split that no run has.
@@ -42,12 +43,12 @@ def report(runs: Sequence[Run], split: str | None = None) -> Report:
         scored = [run for run in members if run.workdir.is_scored(chosen)]
         missing = ", ".join(run.label for run in members if run not in scored)
         notes = [f"Not scored on {chosen}, hence not compared: {missing}."] if missing else []
-        sections.append(Section(f"{name}: scores", [*_scores(members), *notes]))
+        sections.append(Section(f"{name}: scores", [*scores(members), *notes]))
         sections.append(Section(f"{name}: learning", learning_curves(members)))
         if scored:
             evaluations = [evaluation_of(run, chosen) for run in scored]
             compared = evaluations[0].sections(evaluations[1:])
-            compared += example_sections(evaluations)
+            compared += example_sections(evaluations) if examples else []
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
     return Report(", ".join(map(_title, families)), [s for s in sections if s.elements])
 
@@ -119,7 +120,7 @@ def _settings(runs: Sequence[Run]) -> list[Element]:
     return [*tables, *commands]
 
 
-def _scores(runs: Sequence[Run]) -> list[Table]:
+def scores(runs: Sequence[Run]) -> list[Table]:
     """A table for each split: the runs, their settings' means over seeds, the paper's results."""
     splits = dict.fromkeys(split for run in runs for split in run.task.splits)
     return [table for split in splits if (table := _scores_of(runs, split)) is not None]

@@ -12,7 +12,7 @@ from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, disk_path, positive, run
 from launch.measure.compile import topology
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
-from launch.trials.train import add_executor, train
+from launch.trials.train import Executor, add_executor, train
 
 if TYPE_CHECKING:
     from common_jax.document import Report
@@ -180,7 +180,6 @@ def _parser() -> Parser:
     add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
     add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
     add_executor(parser)
-    parser.set_defaults(asha=None)  # which `train` reads
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")
     add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
@@ -214,7 +213,7 @@ def _train(
             note for trial in trials if (note := restore(trial, stored, archives, data, scale))
         ]
     if not args.no_train:
-        train(trials, args.out / "results.csv", args)
+        train(trials, args.out / "results.csv", Executor.of(args), args.out)
     return notes
 
 

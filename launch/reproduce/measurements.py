@@ -100,7 +100,8 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
         text = "\t".join(texts)
         for name in names:
             options = explained if len(names) == 1 else {}  # the next row reads a plain answer
-            (text,) = load(runs[name], **options).predict([text])
+            (given,) = load(runs[name], **options).predict([text])
+            text = given.line
         return text
 
     examples = results.scale.examples

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from common_jax.data.padding import padded_width
 from common_jax.predictor import InputTooLargeError, ParsedLine, Predictor
+from common_jax.predictor_answer import Answer
 from launch.serve.limits import Limits, Refused
 from launch.serve.metrics import Metrics
 
@@ -28,12 +29,12 @@ class _Waiting:
 
     Attributes:
       shape: padded lengths; inputs of the same are computed together.
-      answer: the predictor's line, or an exception.
+      answer: the predictor's, or an exception.
     """
 
     line: ParsedLine
     shape: tuple[int, ...]
-    answer: asyncio.Future[str]
+    answer: asyncio.Future[Answer]
 
 
 class Batcher:
@@ -54,7 +55,7 @@ class Batcher:
         """The number of inputs that wait and have not been given up."""
         return sum(not entry.answer.done() for entry in self._waiting)
 
-    async def answers(self, lines: Sequence[ParsedLine]) -> list[str | Refused]:
+    async def answers(self, lines: Sequence[ParsedLine]) -> list[Answer | Refused]:
         """The predictor's answer to each line, or an error with status 422.
 
         Raises:
@@ -107,7 +108,7 @@ class Batcher:
         self._waiting = [entry for entry in waiting if entry not in chosen]
         return self._batch
 
-    def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[str | Refused]:
+    def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[Answer | Refused]:
         """The answers, or errors where the predictor fails. In the thread."""
         try:
             return [*self._predictor.answers(lines)]
@@ -120,7 +121,7 @@ class Batcher:
             return [Refused(500, _FAILED)]
 
 
-def _unless_failed(result: str | BaseException) -> str | Refused:
+def _unless_failed(result: Answer | BaseException) -> Answer | Refused:
     """A result, unless it is an error that is not the input's."""
     if isinstance(result, BaseException) and getattr(result, "status", 0) != 422:
         raise result

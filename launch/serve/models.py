@@ -113,9 +113,8 @@ class Model:
                 result = Refused(result.status, f"inputs[{number}]: {result.message}")
             if isinstance(result, Refused) and request.stops:
                 raise result
-            results.append(result)
-        output = predictor.schema.to_output
-        return [result if isinstance(result, Refused) else output(result) for result in results]
+            results.append(result if isinstance(result, Refused) else result.json)
+        return results
 
     def abandon(self) -> None:
         """Gives up all that waits."""

@@ -3,19 +3,14 @@
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common_jax.errors import UserError, error_context
-from common_jax.io.atomic import writing
 from common_jax.io.paths import as_path
 from launch.cli import Parser, add_config, add_output, add_systems, configure_logging, positive, run
-from launch.trials.train import add_executor, log, summary, train
+from launch.trials.train import Executor, add_executor, log, summary
 
 if TYPE_CHECKING:
-    from launch.trials.status import TrialStatus
-    from launch.trials.trials import Trial
+    from launch.api.sweeps import Sweep
 
 DESCRIPTION = (
     __doc__
@@ -41,40 +36,29 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args, overrides = parser.parse_known_args(argv)
-    if args.asha and args.executor != "ray":
-        parser.error("--asha: goes with --executor ray")
-    from launch.trials.status import find, result_rows, write_results
-    from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
+    executor = Executor.of(args)
+    from launch.api.sweeps import plan_sweep
+    from launch.trials.trials import grid_axis, zipped_axis
 
-    if args.out.exists() and not args.out.is_dir():
-        raise UserError(f"--out: {args.out}: not a folder")
     axes = [grid_axis(text) for text in args.grid]
     if args.zip:
         axes.append(zipped_axis(args.zip))
-    trials = grid_trials(args.config, overrides, axes, args.seeds, args.out, args.systems)
-    with error_context("--out"):
-        require_own_folders(trials)
-    _require_metric(args.metric, trials[0])
-    most = max(trial.config.train.steps for trial in trials)
-    if args.asha and args.asha > most:
-        parser.error(f"--asha {args.asha}: no trial has more than {most} steps")
+    options = {name: getattr(args, name) for name in ("systems", "seeds", "out", "metric")}
+    sweep = plan_sweep(args.config, axes, overrides, **options)
     if args.dry_run:
-        print("\n".join(f"{trial.name}: {summary(find(trial))}" for trial in trials))
+        pairs = zip(sweep.trials, sweep.statuses, strict=True)
+        print("\n".join(f"{trial.name}: {summary(status)}" for trial, status in pairs))
         return
     configure_logging(args.quiet)
-    results = args.out / "results.csv"
-    train(trials, results, args)
-    statuses = [find(trial) for trial in trials]
-    missing = sum(status.state not in ("finished", "stopped") for status in statuses)
-    metric = args.metric or f"dev.{trials[0].config.train.best_metric}"
-    write_results(results, trials, statuses)
+    sweep.train(executor)
     with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
-        print(f"wrote {results}")
-        _draw(trials, statuses, metric, args.out)
-        if missing:
-            print(f"{missing} of {len(trials)} trials have not finished; the same command resumes")
+        print(f"wrote {args.out / 'results.csv'}")
+        _draw(sweep)
+        if missing := len(sweep.unfinished):
+            count = len(sweep.trials)
+            print(f"{missing} of {count} trials have not finished; the same command resumes")
     if args.json:
-        print(json.dumps(result_rows(trials, statuses), ensure_ascii=False))
+        print(json.dumps(sweep.rows, ensure_ascii=False))
     if missing:
         sys.exit(1)
 
@@ -106,41 +90,16 @@ def _parser() -> Parser:
     return parser
 
 
-def _require_metric(metric: str | None, trial: "Trial") -> None:
-    """Raises UserError if the metric is no SPLIT.NAME of the trial's task."""
-    from common_jax.training.config import task_class
-
-    task = task_class(trial.config.task)(trial.config)
-    splits = task.splits
-    split, _, name = (metric or "").partition(".")
-    if metric is not None and (split not in splits or not name):
-        raise UserError(f"--metric {metric}: write SPLIT.NAME, with {' | '.join(splits)}")
-    if split == "dev" and name not in task.metric_names:
-        raise UserError(f"--metric {metric}: dev has {' | '.join(task.metric_names)}")
-
-
-def _draw(
-    trials: Sequence["Trial"], statuses: Sequence["TrialStatus"], metric: str, out: Path
-) -> None:
+def _draw(sweep: "Sweep") -> None:
     """Writes the figure, or logs why there is none."""
-    from common_jax.compare import evaluation_class
-    from common_jax.training.config import task_class
-    from common_jax.training.identity import SEED
-    from launch.pages import charts
-    from launch.trials.figure import caption, sweep_charts
-
-    panels = sweep_charts(trials, statuses, metric)
-    if [*trials[0].values] == [SEED]:
+    if sweep.charts:
+        sweep.write_figure()
+        print(f"wrote {sweep.folder / 'figure.png'} and .svg")
+    elif sweep.varies:
+        names = dict.fromkeys(name for status in sweep.statuses for name in status.metrics)
+        log(f"no figure: no trial has finished with {sweep.metric}; there are {', '.join(names)}")
+    else:
         log("no figure: nothing but the seed varies")
-        return
-    if not panels:
-        names = dict.fromkeys(name for status in statuses for name in status.metrics)
-        log(f"no figure: no trial has finished with {metric}; there are {', '.join(names)}")
-        return
-    text = caption(panels, evaluation_class(task_class(trials[0].config.task)).findings)
-    with writing(out):
-        charts.save(panels, out / "figure", text)
-    print(f"wrote {out / 'figure.png'} and .svg")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 import argparse
 import contextlib
+import dataclasses
 import itertools
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from common_jax.errors import Interrupted
+from common_jax.errors import Interrupted, UserError
 from common_jax.io.paths import AnyPath
 from launch.cli import Parser, natural, positive
 
@@ -17,6 +18,36 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Executor:
+    """Where trials run.
+
+    Attributes:
+      name: "local", this machine, or "ray", a Ray cluster.
+      jobs: concurrent trials; None is one, on Ray as many as its resources allow.
+      cpus, gpus: of a trial on Ray; `gpus` None is one GPU if there are any.
+      asha: on Ray: the step from which on worse trials are stopped early.
+    """
+
+    name: str = "local"
+    jobs: int | None = None
+    cpus: int = 1
+    gpus: int | None = None
+    asha: int | None = None
+
+    def __post_init__(self):
+        if self.name not in ("local", "ray"):
+            raise UserError(f"--executor {self.name}: local or ray")
+        if self.asha and self.name != "ray":
+            raise UserError("--asha: goes with --executor ray")
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> Self:
+        """That of the arguments of `add_executor`."""
+        asha = getattr(args, "asha", None)
+        return cls(args.executor, args.jobs, args.cpus, args.gpus, asha)
 
 
 def add_executor(parser: Parser) -> None:
@@ -30,20 +61,24 @@ def add_executor(parser: Parser) -> None:
     add("--gpus", type=natural, metavar="N", help="GPUs of a trial on Ray (1 if there are any)")
 
 
-def train(trials: Sequence["Trial"], results: AnyPath, args: argparse.Namespace) -> None:
+def train(trials: Sequence["Trial"], results: AnyPath, executor: Executor, folder: AnyPath) -> None:
     """Trains the unfinished trials, and updates the file `results` after each.
 
     Args:
-      args: those of `add_executor`, and `asha` and `out`.
+      folder: of all of them.
 
     Raises:
+      UserError: for an `asha` beyond the trials' steps.
       Interrupted: upon a request to stop.
     """
     from common_jax.training.preemption import PreemptionHandler
     from launch.trials.local_executor import run_here
     from launch.trials.status import find, write_results
 
-    final = ("finished", "stopped") if args.asha else ("finished",)
+    most = max(trial.config.train.steps for trial in trials)
+    if executor.asha and executor.asha > most:
+        raise UserError(f"--asha {executor.asha}: no trial has more than {most} steps")
+    final = ("finished", "stopped") if executor.asha else ("finished",)
     remaining = [trial for trial in trials if find(trial).state not in final]
     log(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")
     numbers = itertools.count(1)
@@ -53,13 +88,14 @@ def train(trials: Sequence["Trial"], results: AnyPath, args: argparse.Namespace)
         write_results(results, trials, [*map(find, trials)])
 
     try:
-        if args.executor == "ray" and remaining:
+        if executor.name == "ray" and remaining:
             from launch.trials.ray_executor import run_on_ray
 
-            limits = {name: getattr(args, name) for name in ("jobs", "cpus", "gpus", "asha")}
-            run_on_ray(remaining, args.out, done, **limits)
+            names = ("jobs", "cpus", "gpus", "asha")
+            limits = {name: getattr(executor, name) for name in names}
+            run_on_ray(remaining, folder, done, **limits)
         else:
-            running = contextlib.closing(run_here(remaining, args.jobs or 1))
+            running = contextlib.closing(run_here(remaining, executor.jobs or 1))
             with PreemptionHandler() as requests, requests.interruptible(), running as ended:
                 for trial in ended:
                     done(trial)

@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import functools
 import itertools
-import json
 
 import jax
 import numpy as np
@@ -211,7 +210,7 @@ def test_words_begin_with_the_vectors_of_a_file(folder):
 def test_lines_are_labelled_as_the_evaluation_does(task, params):
     judge = task.predictor(params, explain=True)
     lines = ["\t".join(texts) for texts in task.data.texts("test")]
-    answers = [json.loads(answer) for answer in judge.predict(lines)]
+    answers = [answer.to_dict() for answer in judge.predict(lines)]
     assert len(answers) == 12
     for batch in task.split_batches("test").epoch(0):
         likely = probabilities(task, params, batch)

@@ -29,8 +29,3 @@ def test_only_json_lines_have_further_fields():
 def test_another_value_is_refused(value):
     with pytest.raises(UserError, match=r"^here"):
         Schema("t", PAIR, "tab").to_line(value, "here")
-
-
-def test_plain_text_becomes_an_object():
-    assert json.loads(Schema("t", PAIR, plain="output").to_output('"é')) == {"output": '"é'}
-    assert Schema("t", PAIR).to_output('{"a": 1}') == '{"a": 1}'

@@ -255,7 +255,7 @@ FILE_ENDINGS = {"en", "de", "tsv", "json", "py", "md"}
 
 def wrong_names(text, keys):
     """Inline code that names a command, flag, config key, path or object that does not exist."""
-    known = listed_commands()
+    known = {*listed_commands(), "api"}
     for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(text)):
         for name in re.findall(r"\blaunch\.(\w+)", span):
             if name not in known:

@@ -13,6 +13,7 @@ from scipy import stats
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
+from common_jax.predictor_answer import Answer
 from csan_jax.compare import TranslationEvaluation
 from launch import evaluate, export, predict, train
 from tests import browser
@@ -145,8 +146,8 @@ def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):
 
 def test_explained_translations_have_the_encoders_weights(folder):
     lines = ["one two three four five", ""]
-    plain = list(load(folder / "run").predict(lines))
-    full, empty = map(json.loads, load(folder / "run", explain=True).predict(lines))
+    plain = [*map(str, load(folder / "run").predict(lines))]
+    full, empty = map(Answer.to_dict, load(folder / "run", explain=True).predict(lines))
     assert [full["translation"], empty["translation"]] == plain and empty["attention"] == []
     assert "".join(full["pieces"]).replace("▁", " ").strip() == f"{lines[0]}</s>"
     (layer,) = np.array(full["attention"])  # [heads, pieces, area, pieces], a window of 11

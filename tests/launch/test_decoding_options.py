@@ -32,8 +32,8 @@ def reader(tmp_path_factory):
 
 def scored(model, **options):
     """The scores of all hypotheses of the lines."""
-    answers = map(json.loads, load(model, beam_size=2, hypotheses=True, **options).predict(LINES))
-    return [[h["score"] for h in answer["hypotheses"]] for answer in answers]
+    answers = load(model, beam_size=2, hypotheses=True, **options).predict(LINES)
+    return [[h.score for h in answer.hypotheses] for answer in answers]
 
 
 def test_a_translator_takes_them(translator):
@@ -41,9 +41,9 @@ def test_a_translator_takes_them(translator):
     assert scored(translator, length_penalty=0.0) != usual
     for n in (1, 2):
         answers = load(translator, beam_size=2, n_best=n).predict(LINES)
-        assert [len(json.loads(answer)["hypotheses"]) for answer in answers] == [n, n]
+        assert [len(answer.hypotheses) for answer in answers] == [n, n]
     short, long = (load(translator, extra_length=extra).predict(["a"]) for extra in (1, 40))
-    assert len(next(short)) < len(next(long))  # an untrained model goes on to the limit
+    assert len(str(next(short))) < len(str(next(long)))  # an untrained model goes on to the limit
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,9 @@ def test_an_evaluation_takes_them(translator, capsys):
     assert printed["split"] == "test-beam_size1-length_penalty1.5"
     file = translator / "eval" / "test-beam_size1-length_penalty1.5.predictions.txt"
     sources = (file.parent / f"{printed['split']}.sources").read_text().splitlines()
-    assert file.read_text().splitlines() == [*load(translator, beam_size=1).predict(sources)]
+    assert file.read_text().splitlines() == [
+        *map(str, load(translator, beam_size=1).predict(sources))
+    ]
     with pytest.raises(UserError, match=r"beam_size=0: at least 1|decode.beam_size"):
         evaluate.main([*workdir, "--beam_size", "0"])
 
@@ -97,15 +99,14 @@ def test_a_server_takes_them(translator):
 
 def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
     for words in (1, 3):
-        (answer,) = map(json.loads, load(reader, answer_length=words, count=9).predict([QUESTION]))
-        spans = [answer, *answer["next"]]
-        assert max(len(span["answer"].split()) for span in spans) <= words
+        (best,) = load(reader, answer_length=words, count=9).predict([QUESTION])
+        assert max(len(span.answer.split()) for span in [best, *best.next]) <= words
     with pytest.raises(UserError, match="answer_length=0: 1 to"):
         load(reader, answer_length=0)
     out = tmp_path / "export"
     export.main(["--workdir", str(reader), "--out", str(out), "--answer_length", "1"])
-    expected, *_ = map(json.loads, load(reader, answer_length=1).predict([QUESTION]))
-    assert json.loads(next(load(out).predict([QUESTION])))["answer"] == expected["answer"]
+    (expected,) = load(reader, answer_length=1).predict([QUESTION])
+    assert next(load(out).predict([QUESTION])).answer == expected.answer
     with pytest.raises(UserError, match="has no program for count=3, answer_length=2"):
         load(out, answer_length=2)
     capsys.readouterr()

@@ -53,7 +53,7 @@ def printed(monkeypatch, capsys, lines, *argv):
 def test_a_bad_line_has_an_error_at_its_place(family, flag, monkeypatch, capsys):
     name, models = family
     first, second = LINES[name]
-    expected = [*load(models[flag]).predict([first, second])]
+    expected = [*map(str, load(models[flag]).predict([first, second]))]
     lines = [first.encode(), BAD, second.encode()]
     status, out, errors = printed(monkeypatch, capsys, lines, flag, models[flag])
     reason = "standard input:2: not UTF-8 (byte 0xff after 0 bytes)"
@@ -77,7 +77,7 @@ def test_a_text_with_line_ends_and_tabs_is_a_json_line(family):
     if name != "qanet":
         assert answers[0] == answers[1]
         return
-    first, second = map(json.loads, answers)
+    first, second = (answer.to_dict() for answer in answers)
     assert (first["start"], first["end"]) == (second["start"], second["end"])
     for answer, context in ((first, texts["context"]), (second, plain["context"])):
         assert answer["answer"] == context[answer["start"] : answer["end"]]  # exact characters
@@ -167,7 +167,7 @@ def test_output_is_utf8_and_a_closed_pipe_ends_quietly(family):
     process.stdin.write(line + b"\n")
     process.stdin.flush()
     answer = process.stdout.readline()  # while standard input is open
-    assert answer.decode("utf-8") == next(load(models["--workdir"]).predict([line.decode()])) + "\n"
+    assert answer.decode("utf-8") == f"{next(load(models['--workdir']).predict([line.decode()]))}\n"
     process.stdout.close()
     with pytest.raises(BrokenPipeError):
         while process.poll() is None:
@@ -190,7 +190,7 @@ def test_a_dev_set_without_answers_is_predicted(family, tmp_path, monkeypatch, c
     argv = ["--model", models["--model"], "--input", file, "--output", out]
     status, _, errors = printed(monkeypatch, capsys, [], *argv)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    expected = [json.loads(line) for line in load(models["--model"]).predict(LINES["qanet"])]
+    expected = [answer.to_dict() for answer in load(models["--model"]).predict(LINES["qanet"])]
     assert [row.get("id") for row in rows] == ["a", "b", None]
     assert [rows[0]["answer"], rows[2]["answer"]] == [row["answer"] for row in expected]
     assert "question" in rows[1]["error"] and status == 2 and "1 of 3 lines" in errors[-1]

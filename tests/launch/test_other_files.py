@@ -16,6 +16,7 @@ from common_jax.io import checksums
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.training.config import parse, task_class
 from launch import evaluate, train
+from launch.api import evaluation
 from tests.launch.commands import fails
 from tests.launch.test_changed_data import FAMILIES, WORDS, arguments
 from tests.launch.tiny_runs import evaluated, result
@@ -309,4 +310,4 @@ def test_mistakes_are_one_line(argv, words, trained, monkeypatch, capsys):
     ],
 )
 def test_scores_are_named_after_their_files(files, name):
-    assert evaluate.name_of(files, ("dev", "test")) == name
+    assert evaluation.name_of(files, ("dev", "test")) == name

@@ -15,6 +15,7 @@ from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.config import parse
 from common_jax.training.run_writer import RunWriter
 from launch import evaluate, predict, train
+from launch.api import evaluation
 from qanet_jax.data.synthetic import generate
 from tests.launch import commands, tiny_runs
 from tests.launch.commands import fails
@@ -85,7 +86,7 @@ def test_another_file_is_scored_under_its_own_name(folder, capsys):
     [("a/dev-v1.1.json.gz", "dev-v1.1"), ("x.jsonl", "x"), ("test.json.gz", "test.json.gz")],
 )
 def test_scores_of_a_file_do_not_have_the_name_of_a_split(file, name):
-    assert evaluate.name_of(file, ("dev", "test")) == name
+    assert evaluation.name_of(file, ("dev", "test")) == name
 
 
 def test_questions_about_any_text_are_answered_from_it(folder, monkeypatch, capsys):

@@ -50,7 +50,7 @@ def test_they_are_trained_and_evaluated_by_greedy_and_beam_search(folder, capsys
     evaluate.main(["--workdir", str(folder / "run")])
     printed = json.loads(capsys.readouterr().out)
     assert printed["nll"] == pytest.approx(result["metrics"]["test"]["nll"], rel=1e-5)
-    greedy, wide = (list(load(folder / "run", beam_size=k).predict(LINES)) for k in (1, 3))
+    greedy, wide = ([*map(str, load(folder / "run", beam_size=k).predict(LINES))] for k in (1, 3))
     assert greedy[1] == wide[1] == "" and all(greedy[::2]) and all(wide[::2])
 
 

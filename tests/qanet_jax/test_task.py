@@ -173,7 +173,7 @@ def test_the_answer_is_that_of_the_window_that_scores_highest(task, params, read
                 best[key] = max(best.get(key, -np.inf), start[s] + end[e])
     ranked = sorted(best, key=lambda span: -best[span])
     assert [(f.start, f.end) for f in answers] == ranked[:3]
-    assert all(context[f.start : f.end] == f.text for f in answers)
+    assert all(context[f.start : f.end] == f.answer for f in answers)
     total = scipy.special.logsumexp(largest, axis=1).sum()
     expected = [np.exp(best[span] - total) for span in ranked[:3]]
     assert [f.probability for f in answers] == pytest.approx(expected, rel=1e-4)
@@ -191,7 +191,7 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
 
     monkeypatch.setattr(reader, "_computed", computed)
     best, *_ = reader.answer(context, "Where?")
-    assert (best.text, best.probability) == ("here", pytest.approx(1))
+    assert (best.answer, best.probability) == ("here", pytest.approx(1))
 
 
 def test_questions_read_together_are_answered_as_alone(task, params, reader):
@@ -199,10 +199,10 @@ def test_questions_read_together_are_answered_as_alone(task, params, reader):
     texts = [(squad.contexts[q.context], q.text) for q in squad.questions[:2]]
     texts += [(" ".join(squad.contexts[:4]), squad.questions[0].text), ("one", "two")]
     lines = [json.dumps({"context": c, "question": q, "id": n}) for n, (c, q) in enumerate(texts)]
-    answers = [json.loads(line) for line in reader.predict(lines)]
+    answers = [answer.to_dict() for answer in reader.predict(lines)]
     assert [answer["id"] for answer in answers] == [*range(len(lines))]
     for line, (context, question), answer in zip(lines, texts, answers, strict=True):
-        (alone,) = map(json.loads, reader.predict([line]))
+        alone = next(reader.predict([line])).to_dict()
         for one, other in zip((answer, *answer["next"]), (alone, *alone["next"]), strict=True):
             assert (one["start"], one["end"]) == (other["start"], other["end"])
             assert one["probability"] == pytest.approx(other["probability"], abs=1e-5)
@@ -215,9 +215,9 @@ def test_explained_answers_have_the_probabilities_of_words(task, params, reader)
     context = squad.contexts[0]
     explaining = task.predictor(params, explain=True)
     line = json.dumps({"context": context, "question": squad.questions[0].text})
-    (answer,) = map(json.loads, explaining.predict([line]))
+    answer = next(explaining.predict([line])).to_dict()
     pointers, words, layers = (answer.pop(name) for name in ("pointers", "words", "layers"))
-    assert answer == json.loads(next(reader.predict([line])))
+    assert answer == next(reader.predict([line])).to_dict()
     assert pointers["words"] == [context[start:end] for start, end in split_words(context)]
     for name in ("first", "last"):
         assert sum(pointers[name]) == pytest.approx(1, abs=1e-3)
@@ -240,7 +240,7 @@ def test_without_a_similarity_attention_is_uniform(task, params):
     }
     explaining = task.predictor({**params, "context_query_attention": layer}, explain=True)
     line = input_line("One two three four . " * 20, "Where is it?")
-    ((attended,),) = json.loads(next(explaining.predict([line])))["layers"]
+    ((attended,),) = next(explaining.predict([line])).to_dict()["layers"]
     np.testing.assert_allclose(attended["weights"], np.full((100, 4), 0.25))
 
 
@@ -313,7 +313,7 @@ def test_commands_to_type_are_the_shells_own(task):
 )
 def test_any_text_is_answered_with_a_piece_of_it(reader, context):
     (answer, *_) = reader.answer(context, "what is \u2019it\u2019?")
-    assert answer.text and context[answer.start : answer.end] == answer.text
+    assert answer.answer and context[answer.start : answer.end] == answer.answer
 
 
 def test_a_byte_order_mark_is_dropped_and_an_overlong_question_is_named(reader, caplog):
@@ -345,8 +345,8 @@ def test_a_byte_order_mark_is_dropped_and_an_overlong_question_is_named(reader, 
 def test_a_line_that_asks_nothing_is_refused_and_those_before_are_answered(reader, line, message):
     good = json.dumps({"id": 7, "context": "Ada has nine cats.", "question": "How many?"})
     answers = reader.predict([good, line], "somewhere")
-    first = json.loads(next(answers))
-    assert first["id"] == 7 and first["answer"] and len(first["next"]) == 2
+    first = next(answers)
+    assert first.id == 7 and first.answer and len(first.next) == 2
     with pytest.raises(UserError, match=message):
         next(answers)
 

@@ -132,7 +132,7 @@ def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
     assert commands.same_answers(
         commands.answers(monkeypatch, capsys, lines, "--model", out), expected
     )
-    assert load(out).answer(*REQUEST)[0].text == load(run).answer(*REQUEST)[0].text
+    assert load(out).answer(*REQUEST)[0].answer == load(run).answer(*REQUEST)[0].answer
 
 
 def test_inputs_and_other_characters_prepare_a_corpus_of_their_own(config):

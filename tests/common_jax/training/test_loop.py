@@ -173,7 +173,7 @@ def test_load_gives_the_best_checkpoint_as_a_function_on_text(config, tmp_path):
     config = changed(config, "train", steps=400, evaluate_every=100, checkpoint_every=100)
     config = dataclasses.replace(changed(config, "optimizer", learning_rate=0.03), rate=0.0)
     run(config, tmp_path / "run")
-    sums = [float(answer) for answer in load(tmp_path / "run").predict(["123", "999"])]
+    sums = [float(answer.output) for answer in load(tmp_path / "run").predict(["123", "999"])]
     np.testing.assert_allclose(sums, [6, 27], atol=0.5)
 
 

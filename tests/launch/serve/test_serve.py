@@ -145,7 +145,7 @@ def test_answers_are_those_of_predict_in_any_batch(server, folders):
     for name, path in folders.items():
         family, lines = name.partition("-")[0], LINES[name.partition("-")[0]]
         predictor = load(path)
-        expected = {line: next(predictor.predict([line])) for line in lines}
+        expected = {line: next(predictor.predict([line])).line for line in lines}
         mixtures = [random_.choices(lines, k=random_.randint(1, 9)) for _ in range(24)]
         mixtures += [[line] for line in lines]
         with concurrent.futures.ThreadPoolExecutor(12) as pool:
@@ -164,7 +164,7 @@ def test_explained_answers_are_those_of_predict(server, folders):
         family, line = name.partition("-")[0], LINES[name.partition("-")[0]][0]
         options = {"explain": True} if name != "csan-export" else {}
         options |= {"hypotheses": True} if family == "csan" else {}
-        (expected,) = map(json.loads, load(path, **options).predict([line]))
+        expected = next(load(path, **options).predict([line])).to_dict()
         (output,) = ask(port, name, [line], explain=True)
         assert output == near(expected)
 

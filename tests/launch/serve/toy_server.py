@@ -12,6 +12,7 @@ from pathlib import Path
 
 from common_jax.errors import UserError
 from common_jax.predictor import Option, Predictor
+from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import INTEGER, STRING, Schema, Text, View, array, record
 from launch.serve import server
 from launch.serve.app import Service
@@ -43,6 +44,16 @@ class Line(str):
     @property
     def lengths(self):
         return (len(self.split()),)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fields(Answer):
+    """An answer with any fields."""
+
+    fields: dict
+
+    def to_dict(self):
+        return self.fields
 
 
 class Reverser(Predictor):
@@ -81,7 +92,7 @@ class Reverser(Predictor):
             if "crash" in words:
                 raise RuntimeError(f"{ROOT}: {line}")
             answer = {"reversed": " ".join(words[::-1]), "count": len(words)}
-            yield json.dumps(answer | ({"words": words} if self._explain else {}))
+            yield Fields(answer | ({"words": words} if self._explain else {}))
 
     @property
     def schema(self):
@@ -103,7 +114,7 @@ class Ranker(Reverser):
     def answers(self, lines):
         for line in lines:
             _, sentence = line.split("\t")
-            yield json.dumps({"probabilities": {"yes": 1 / len(sentence)}})
+            yield Fields({"probabilities": {"yes": 1 / len(sentence)}})
 
     @property
     def schema(self):
@@ -118,7 +129,7 @@ class Viewer(Reverser):
     options = ()
 
     def answers(self, lines):
-        return (json.dumps(VIEWED) for _ in lines)
+        return (Fields(VIEWED) for _ in lines)
 
     @property
     def schema(self):

@@ -20,7 +20,7 @@ from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import write_json
 from common_jax.training.run_folder import VERSION
-from launch import cli
+from launch import api, cli
 from launch.sweep import __main__ as sweep
 from launch.trials import local_executor, ray_executor
 from launch.trials.status import find
@@ -251,6 +251,21 @@ def test_a_stopped_sweep_resumes(trained, config, tmp_path, number):
 
 
 @pytest.mark.slow
+def test_a_sweep_from_python_is_that_of_the_command(trained, config):
+    rates = [0.01, 0.001]
+    swept = api.sweep(config, {"optimizer.learning_rate": rates}, out=trained)  # all are finished
+    assert [run.result["parameters_sha256"] for run in swept.runs.values()] == hashes(trained)
+    found = {row["optimizer.learning_rate"]: row["dev.loss"] for row in swept.rows}
+    values = [result(trained, trial)["metrics"]["dev"]["loss"] for trial in TRIALS]
+    losses = dict(zip(rates, values, strict=True))
+    assert found == losses and swept.metric == "dev.loss" and not swept.unfinished
+    (series,) = swept.charts[0].series
+    assert dict(zip(series.x, series.y, strict=True)) == losses
+    page = swept._repr_html_()
+    assert page.count("<svg ") == 1 and page.count(">finished<") == 2
+    assert all(f'<td class="number">{rate}</td>' in page for rate in rates)
+
+
 def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
     argv = ["--config", config, *GRID, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "launch.sweep", *argv]

@@ -76,7 +76,7 @@ def test_predicted_spans_are_exact_characters_of_the_rules_words(task, tmp_path)
     task.read_vocabulary(tmp_path)  # as a served run
     params = task.init(jax.random.key(0))
     line = json.dumps({"context": TEXT, "question": "在哪里？"})
-    (answer,) = map(json.loads, task.predictor(params, explain=True).predict([line]))
+    answer = next(task.predictor(params, explain=True).predict([line])).to_dict()
     words = answer["pointers"]["words"]
     assert words == [TEXT[start:end] for start, end in split_words(TEXT, "unicode")]
     assert {"👩‍👩‍👧", "🇨🇳", "cafe\u0301", "北", "हिन्दी"} <= {*words}

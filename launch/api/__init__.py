@@ -1,0 +1,35 @@
+"""Training, sweeping, scoring, comparing and explaining from Python, as the commands do it.
+
+The commands parse their arguments and call these functions. What they return prints itself in a
+notebook. A user's mistake is a `UserError`. Ctrl-C, or the interruption of a notebook, saves a run
+and raises `Interrupted`.
+"""
+
+from common_jax.errors import Interrupted, UserError
+from launch.api.comparison import Comparison, compare
+from launch.api.configs import Config, config
+from launch.api.evaluation import EvaluationResult, evaluate
+from launch.api.explanation import Explanation, explain, load
+from launch.api.runs import Run, train
+from launch.api.sweeps import Sweep, plan_sweep, sweep
+from launch.trials.train import Executor
+
+__all__ = [
+    "Comparison",
+    "Config",
+    "EvaluationResult",
+    "Executor",
+    "Explanation",
+    "Interrupted",
+    "Run",
+    "Sweep",
+    "UserError",
+    "compare",
+    "config",
+    "evaluate",
+    "explain",
+    "load",
+    "plan_sweep",
+    "sweep",
+    "train",
+]

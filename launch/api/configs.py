@@ -1,0 +1,88 @@
+"""Configs from files, with overrides."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common_jax.document import Section, Table
+from common_jax.training.config import parse, task_class
+from common_jax.training.task import Task
+from launch.config_fields import fields_of
+from launch.pages.html import to_fragment
+
+Overrides = Mapping[str, Any] | Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A checked config: in a notebook, a table of the fields that differ from its file.
+
+    Attributes:
+      file: as `--config`: a file, or the name of an installed config, with its ":SYSTEM".
+      overrides: as `--config.KEY=VALUE`.
+      values: the dataclass of the family, such as `csan_jax.config.Config`.
+    """
+
+    file: str
+    overrides: tuple[str, ...]
+    values: Any = dataclasses.field(repr=False)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All values by their keys, "train.steps"."""
+        return {field.key: field.value for field in fields_of(self.values)}
+
+    def differences(self, other: "Config | None" = None) -> dict[str, tuple[Any, Any]]:
+        """The fields with other values here than in another config, by default that of the file
+        without overrides: (the other's value, this one's); None where there is no such field."""
+        fields = self.fields
+        others = (other or config(self.file)).fields
+        return {
+            key: (others.get(key), fields.get(key))
+            for key in dict.fromkeys([*others, *fields])
+            if others.get(key) != fields.get(key)
+        }
+
+    def make_task(self) -> Task:
+        """A new task of this config."""
+        return task_class(self.values.task)(self.values)
+
+    def describe(self) -> str:
+        """The table of the model's parameters; reads no data."""
+        from common_jax.training.state import describe
+
+        return describe(self.make_task())
+
+    def _repr_html_(self) -> str:
+        rows = [[key, str(old), str(new)] for key, (old, new) in self.differences().items()]
+        table = Table(("field", "in the file", "here"), rows)
+        elements = [table] if rows else ["All fields have the values of the file."]
+        return to_fragment([Section(f"Config {self.file}", elements)])
+
+
+def config(file: str, overrides: Overrides = ()) -> Config:
+    """The config of a file, with some fields set.
+
+    Args:
+      file: a file, or the name of an installed config: "csan/quickstart:csan_1d".
+      overrides: values by key, {"train.steps": 100}; or texts, "--config.train.steps=100".
+
+    Raises:
+      UserError: for a missing file, an unknown key, or an invalid value.
+    """
+    texts = override_texts(overrides)
+    return Config(file, tuple(texts), parse(file, texts))
+
+
+def checked(given: str | Config, overrides: Overrides) -> Config:
+    """The config of a file's name, or a config itself, with overrides."""
+    if isinstance(given, str):
+        return config(given, overrides)
+    return config(given.file, [*given.overrides, *override_texts(overrides)])
+
+
+def override_texts(overrides: Overrides) -> list[str]:
+    """Overrides as `--config.KEY=VALUE`."""
+    if isinstance(overrides, Mapping):
+        return [f"--config.{key}={value}" for key, value in overrides.items()]
+    return [*overrides]

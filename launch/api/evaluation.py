@@ -1,0 +1,214 @@
+"""Scores of runs and ensembles on their splits or on other files."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from common_jax.compare import Evaluation, evaluation_of
+from common_jax.compare import Run as ComparedRun
+from common_jax.config import MeshConfig
+from common_jax.document import Cell, Section, Table
+from common_jax.errors import UserError
+from common_jax.training.config import read_task, task_on_files
+from common_jax.training.evaluate import ensemble_mean, predict
+from common_jax.training.load_parameters import read_parameters
+from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import RunFolder
+from common_jax.training.run_writer import RunWriter
+from common_jax.training.step import make_predict_step
+from common_jax.training.task import Task
+from launch.api.configs import Overrides, override_texts
+from launch.api.messages import messages
+from launch.api.runs import Folder
+from launch.pages.html import to_fragment
+
+_ENDING = re.compile(r"(\.(json|jsonl|csv|tsv|txt|parquet))?(\.(gz|bz2|xz|zst|zip))?$", re.I)
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationResult:
+    """Scores that were written to eval/<split>.*: in a notebook, a table.
+
+    Attributes:
+      split: the name of the scores, of a split or of files.
+      metrics: by name; rates in percent.
+      notes: on the measurement, such as intervals and sacreBLEU's signature.
+      tests: of the comparison with `against` (`common_jax.compare.Paired.numbers`).
+      test_notes: tests that were not possible, with the reason.
+    """
+
+    split: str
+    metrics: Mapping[str, float]
+    notes: Mapping[str, Any] = dataclasses.field(repr=False)
+    tests: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    test_notes: Sequence[str] = ()
+
+    def _repr_html_(self) -> str:
+        known = dict(self.notes.get("intervals", {}))
+        ends = ("_low", "_high")  # of `Paired.numbers`
+        for name in self.tests:
+            if f"{name}{ends[0]}" in self.tests:
+                known[name] = [self.tests[f"{name}{end}"] for end in ends]
+        interval = lambda name: " to ".join(f"{end:.2f}" for end in known.get(name, ())) or None
+        rows: list[list[Cell]] = [[name, v, interval(name)] for name, v in self.metrics.items()]
+        rows += [
+            [name, f"{value:.4g}", interval(name)]
+            for name, value in self.tests.items()
+            if not name.endswith(ends)
+        ]
+        table = Table((self.split, "score", "95 % interval"), rows)
+        return to_fragment([Section(f"Scores on {self.split}", [table, *self.test_notes])])
+
+
+def evaluate(
+    *runs: Folder,
+    split: str | None = None,
+    data: str | None = None,
+    name: str | None = None,
+    overrides: Overrides = (),
+    average: int = 1,
+    against: Folder | None = None,
+    skip_bad: bool = False,
+    adversarial: bool = False,
+    **decoding: Any,
+) -> EvaluationResult:
+    """Scores a run, or an ensemble of runs of one corpus, and writes the scores beside the first.
+
+    Args:
+      *runs: their folders.
+      split: test, or dev if there is none.
+      data: files to score instead of a split, as `data.test` names them.
+      name: of the scores of `data`; None for the files' own.
+      overrides: fields of `data` that describe the files: {"data.columns": "text=1,label=2"}.
+      average: number of newest checkpoints whose mean is scored, if more than 1.
+      against: folder of another run, scored on the same examples, for paired tests.
+      skip_bad: whether invalid examples of `data` are left out.
+      adversarial: whether questions have variants, of which the worst counts.
+      **decoding: options of decoding, such as `beam_size` of a translator.
+
+    Raises:
+      UserError: for an unknown split, invalid files or options, or runs that cannot be compared.
+    """
+    if not runs:
+        raise UserError("evaluate: name a run")
+    if data is not None and split is not None:
+        raise UserError("--data is scored instead of --split: give one of them")
+    folders = [os.fspath(run) for run in runs]
+    paths = [os.path.realpath(folder) for folder in folders]
+    for folder, path in zip(folders, paths, strict=True):
+        if paths.count(path) > 1:
+            raise UserError(f"--workdir {folder}: given twice")
+    texts = override_texts(overrides)
+    given = [*texts[:1], *["--skip_bad"][:skip_bad], *["--name"][: bool(name)]]
+    if given and data is None:
+        raise UserError(f"{given[0]} goes with --workdir and --data")
+    writers = [RunWriter(folder) for folder in folders]
+    fields = {"adversarial": True} if adversarial else {}
+    changes = [*texts, *["--config.data.on_bad_example=skip"][:skip_bad]]
+    with messages():
+        tasks = [
+            read_task(run, **fields)
+            if data is None
+            else task_on_files(run, data, changes, "--skip_bad", **fields)
+            for run in writers
+        ]
+        split, label = _splits(tasks, split, data, name)
+        baseline = None if against is None else _baseline(os.fspath(against), tasks[0], label)
+        for task in tasks:
+            _set_decoding(task, decoding)
+        return _scored(writers, tasks, split, label, average, baseline, decoding)
+
+
+def _scored(
+    writers: Sequence[RunWriter],
+    tasks: Sequence[Task],
+    split: str,
+    label: str,
+    average: int,
+    baseline: Evaluation | None,
+    decoding: Mapping[str, Any],
+) -> EvaluationResult:
+    """Computes, scores and writes the predictions; `label` is the start of the scores' name."""
+    mesh, predictions = make_mesh(MeshConfig()), []
+    params = [read_parameters(*run, mesh, average) for run in zip(writers, tasks, strict=True)]
+    _prepare(writers, tasks, split)
+    for loaded, task in zip(params, tasks, strict=True):
+        step = make_predict_step(task, mesh, final=True)
+        predictions.append(predict(loaded.values, task.split_batches(split), step, mesh, split))
+    outputs = ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
+    scored = tasks[0].score(split, outputs)
+    if average > 1:
+        label += f"-average{average}"
+        scored.notes["step"] = params[0].step
+    label += "".join(f"-{option}{value:g}" for option, value in decoding.items())
+    if len(writers) > 1:
+        label += f"-ensemble{len(writers)}"
+    writers[0].write_scores(label, scored)
+    if baseline is None:
+        return EvaluationResult(label, scored.metrics, scored.notes)
+    run = ComparedRun(str(writers[0].path), writers[0])
+    paired = evaluation_of(run, label).paired(baseline)
+    tests = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
+    return EvaluationResult(label, scored.metrics, scored.notes, tests, paired.notes)
+
+
+def _set_decoding(task: Task, decoding: Mapping[str, Any]) -> None:
+    known = [option.name for option in task.predictor_class.options if option.decoding]
+    if unknown := {*decoding} - {*known}:
+        names = ", ".join(known) or "none"
+        raise UserError(f"no option of decoding is named {min(unknown)}; there are {names}")
+    task.decoding = decoding
+    _ = task.settings  # raises UserError for an invalid option
+
+
+def _splits(
+    tasks: Sequence[Task], split: str | None, data: str | None, name: str | None
+) -> tuple[str, str]:
+    """The split to score, and the name of its scores."""
+    splits = tasks[0].splits
+    chosen = splits[-1] if split is None else split
+    if chosen not in splits:
+        raise UserError(f"--split {chosen}: must be {' | '.join(splits)}")
+    if data is None:
+        return chosen, chosen
+    if name is None:
+        return chosen, name_of(data, splits)
+    if name in splits or not re.fullmatch(r"\w[\w.+-]*", name):
+        raise UserError(f"--name {name}: letters and digits, and not {' or '.join(splits)}")
+    return chosen, name
+
+
+def _prepare(runs: Sequence[RunFolder], tasks: Sequence[Task], split: str) -> None:
+    """Prepares all corpora; raises UserError if two runs have different examples in the split."""
+    for task in tasks:
+        task.prepare()
+    expected = tasks[0].evaluation_set(split) if len(tasks) > 1 else None
+    for workdir, task in zip(runs[1:], tasks[1:], strict=True):
+        if task.evaluation_set(split) != expected:
+            raise UserError(f"{workdir.path}: its {split} differs from that of {runs[0].path}")
+
+
+def _baseline(folder: str, task: Task, name: str) -> Evaluation:
+    """The evaluation to compare with; raises UserError if it is missing or of another task."""
+    run = ComparedRun(folder, RunFolder(folder))
+    run.workdir.scores(name)
+    if type(run.task) is not type(task):
+        kinds = (type(family).__name__ for family in (run.task, task))
+        raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
+    evaluation = evaluation_of(run, name)
+    evaluation.require()
+    return evaluation
+
+
+def name_of(files: str, splits: tuple[str, ...]) -> str:
+    """The name for the scores of data files: their stems, or if that is a split's name the full
+    name, for parallel files with their folder's."""
+    paths = [Path(name.strip()) for name in files.split(",")]
+    name = "+".join(_ENDING.sub("", path.name) for path in paths)
+    if name not in splits:
+        return name
+    folder = paths[0].absolute().parent.name
+    return paths[0].name if paths[0].name != name else f"{folder}-{name}"

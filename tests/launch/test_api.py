@@ -1,0 +1,171 @@
+"""`launch.api`: what the commands do, from Python, and what a notebook shows of it."""
+
+import json
+import logging
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from attconv_jax.data.text import tokenize
+from common_jax.training.identity import SEED
+from launch import api, evaluate, train
+from tests.launch import test_attconv, tiny_runs
+
+PAIR = "There are two red cups.\tThe shed has no cups."
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def state():
+    """What of this process a call must leave as it is."""
+    names = ["", "absl", "orbax", "jax", "launch", "common_jax", "attconv_jax"]
+    loggers = [logging.getLogger(name) for name in names]
+    logs = [(logger.level, logger.propagate, [*logger.handlers]) for logger in loggers]
+    return [signal.getsignal(number) for number in SIGNALS], logs
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with two runs, of which the second was trained in a thread; and the two."""
+    folder = tmp_path_factory.mktemp("api")
+    test_attconv.write_data(folder)
+    _, file, *overrides = test_attconv.arguments(folder)[:-2]
+    config = api.config(file, overrides)
+    before = state()
+    first = api.train(config, workdir=folder / "first")
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(api.train, config, {SEED: 1}, workdir=folder / "second")
+    assert state() == before
+    return folder, first, call.result()
+
+
+def test_a_run_is_that_of_the_command_which_it_records(trained, capsys):
+    folder, run, _ = trained
+    train.main(test_attconv.arguments(folder, "command"))
+    by_command = tiny_runs.result(folder / "command")
+    assert run.result["parameters_sha256"] == by_command["parameters_sha256"]
+    assert run.metrics == by_command["metrics"]
+    recorded = run.result["command"].removeprefix("python -m launch.train ")
+    capsys.readouterr()
+    train.main(recorded.split())
+    assert f"{run.path} is finished" in capsys.readouterr().out
+
+
+def test_a_finished_run_is_read(trained):
+    _, run, _ = trained
+    again = api.Run(run)
+    assert (again.metrics, again.scored) == (run.metrics, {})
+    assert run.scored["test"].metrics == run.metrics["test"]
+    assert [line["step"] for line in again.lines if "loss" in line] == [1, 2, 3, 4]
+    assert f"accuracy {run.metrics['test']['accuracy']:.2f}" in repr(again)
+
+
+def test_a_notebook_shows_the_scores_and_curves_of_a_run(trained):
+    _, run, _ = trained
+    page = run._repr_html_()
+    accuracy = run.metrics["test"]["accuracy"]
+    assert re.search(rf"{accuracy:.2f} \(\d+\.\d\d to \d+\.\d\d\)", page)
+    assert page.count("<svg ") == 3 and "Validation by time" in page
+
+
+def test_the_html_of_a_notebook_changes_nothing_around_it(trained):
+    page = trained[1]._repr_html_()
+    (style,) = re.findall("<style>(.*?)</style>", page, re.S)
+    selectors = re.findall(r"([^{}]+)\{", style)
+    assert selectors and all(one.strip().startswith(".conv-attention") for one in selectors)
+    assert "prefers-color-scheme" not in page and "<script" not in page
+    assert "#000000" not in page and "currentColor" in page
+
+
+def test_scores_are_those_of_the_command(trained, capsys):
+    _, run, other = trained
+    result = api.evaluate(run, against=other)
+    capsys.readouterr()
+    evaluate.main(["--workdir", str(run.path), "--against", str(other.path)])
+    printed = json.loads(capsys.readouterr().out)
+    assert {"split": "test", **result.metrics, **result.notes, **result.tests} == printed
+    assert f"{result.metrics['accuracy']:.2f}" in result._repr_html_()
+
+
+def test_a_comparison_has_the_paired_tests(trained):
+    _, run, other = trained
+    comparison = api.compare(run, other)
+    numbers = comparison.differences["second"].numbers
+    results = [run.folder.example_results("test")["right"] for run in (run, other)]
+    assert numbers["right_difference"] == pytest.approx(100 * (results[1] - results[0]).mean())
+    assert numbers["wins"] == ((results[1] == 1) & (results[0] == 0)).sum()
+    page = comparison._repr_html_()
+    gap, low, high = (numbers[f"right_difference{end}"] for end in ("", "_low", "_high"))
+    assert f"{gap:+.2f} ({low:+.2f} to {high:+.2f})" in page
+
+
+def test_an_explanation_has_the_answer_and_a_picture_of_each_map(trained):
+    explanation = api.explain(trained[1], PAIR)
+    answer = explanation.answer
+    assert answer.label == max(answer.probabilities, key=answer.probabilities.get)
+    assert answer.words == [[*tokenize(text, "english")] for text in PAIR.split("\t")]
+    assert len(explanation.pictures) == len(answer.layers[0]) > 0
+    page = explanation._repr_html_()
+    assert page.count("<svg ") == len(explanation.pictures) and f">{explanation.text}<" in page
+    (plain,) = api.load(trained[1]).predict([PAIR])
+    assert (plain.label, plain.layers) == (answer.label, None)
+
+
+def test_a_config_has_the_fields_that_differ():
+    config = api.config("attconv/quickstart", {"train.steps": 7, "data.columns": "1,2,3"})
+    default = api.config("attconv/quickstart")
+    assert config.values.train.steps == 7
+    assert config.differences()["train.steps"] == (default.values.train.steps, 7)
+    assert default.differences() == {}
+    cnn = api.config("attconv/quickstart:cnn")
+    assert cnn.differences(default)["model.name"] == (
+        default.values.model.name,
+        cnn.values.model.name,
+    )
+    assert '<td class="number">7</td>' in config._repr_html_()
+    assert config.describe().splitlines()[-1].startswith("total")
+
+
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda run: api.config("attconv/quickstrt"), "did you mean 'attconv/quickstart'"),
+        (lambda run: api.train("attconv/quickstart", {"train.stepz": 1}), "did you mean 'steps'"),
+        (lambda run: api.train("attconv/quickstart", workdir=run), "holds another run"),
+        (lambda run: api.Run(run.path / "eval"), "not the folder of a run"),
+        (lambda run: api.evaluate(), "name a run"),
+        (lambda run: api.evaluate(run, split="trian"), "--split trian: must be dev | test"),
+        (lambda run: api.evaluate(run, beam_size=3), "no option of decoding is named beam_size"),
+        (lambda run: api.evaluate(run, name="a"), "--name goes with --workdir and --data"),
+        (lambda run: api.compare(run, run), "given twice"),
+        (lambda run: api.explain(run, "one text"), "a pair is 2 texts"),
+        (lambda run: api.load(run, beam=3), "has no option beam"),
+        (lambda run: api.Executor(asha=3), "goes with --executor ray"),
+        (
+            lambda run: api.plan_sweep("attconv/quickstart", {"model.dmi": [1]}, out="none"),
+            "unknown config key 'model.dmi'",
+        ),
+        (
+            lambda run: api.plan_sweep("attconv/quickstart", {"model.dim": []}, out="none"),
+            "at least one",
+        ),
+    ],
+)
+def test_a_mistake_is_a_user_error(trained, call, message):
+    with pytest.raises(api.UserError, match=re.escape(message)) as error:
+        call(trained[1])
+    assert error.value._render_traceback_() == [f"error: {error.value}"]
+
+
+def test_a_sweep_is_planned_as_the_command_plans_it(tmp_path):
+    grid = {"model.dim": [8, 16]}
+    zipped = {"words.dim": [4, 6], "train.steps": [2, 3]}
+    planned = api.plan_sweep("attconv/quickstart", grid, zipped=zipped, seeds=2, out=tmp_path)
+    values = [tuple(trial.values.values()) for trial in planned.trials]
+    assert values == [
+        (dim, *pair, seed) for dim in (8, 16) for pair in ((4, 2), (6, 3)) for seed in (0, 1)
+    ]
+    assert len(planned.unfinished) == 8 and planned.charts == [] and planned.runs == {}
+    assert "<svg " not in planned._repr_html_()
+    assert not [*tmp_path.iterdir()]
