@@ -59,7 +59,11 @@ def page(document: Schema, server: str) -> str:
       server: its address, which a script on the page replaces by the one in the browser.
     """
     paths = document["paths"].items()
-    operations = [(path, *pair) for path, methods in paths for pair in methods.items()]
+    operations = [
+        (path, method, operation)
+        for path, methods in paths
+        for method, operation in methods.items()
+    ]
     listed = "".join(
         f'<li><a href="#{html.escape(operation["operationId"])}"><code>{method.upper()} '
         f"{html.escape(path)}</code></a></li>"
@@ -69,7 +73,9 @@ def page(document: Schema, server: str) -> str:
     body = (
         f'<p>The <a href="/openapi.json">description</a> of this API in OpenAPI '
         f"{document['openapi']}, from which clients are generated.</p><ul>{listed}</ul>"
-        + "".join(_operation(*entry, server) for entry in operations)
+        + "".join(
+            _operation(path, method, operation, server) for path, method, operation in operations
+        )
         + "<section><h2>Schemas</h2>"
         + "".join(_component(name, schema) for name, schema in schemas)
         + "</section>"
@@ -116,16 +122,13 @@ def _component(name: str, schema: Schema) -> str:
 
 
 def _fields(schema: Schema) -> str:
-    """A table of an object's fields, with those of objects in it; or the type of another value."""
-    rows = [*_rows(schema, "")]
-    if not rows:
-        return f"<p>{_type(schema)}</p>"
-    cells = "".join(
-        f'<tr><th scope="row"><code>{html.escape(name)}</code></th><td>{kind}</td>'
-        f"<td>{html.escape(note)}</td></tr>"
-        for name, kind, note in rows
+    """A list of an object's fields, with those of objects in it; or the type of another value."""
+    items = "".join(
+        f"<dt><code>{html.escape(name)}</code> {kind}</dt>"
+        + (f"<dd>{html.escape(note)}</dd>" if note else "")
+        for name, kind, note in _rows(schema, "")
     )
-    return f'<div class="wide"><table><tbody>{cells}</tbody></table></div>'
+    return f"<dl>{items}</dl>" if items else f"<p>{_type(schema)}</p>"
 
 
 def _rows(schema: Schema, place: str) -> Iterator[tuple[str, str, str]]:
@@ -151,17 +154,24 @@ def _type(schema: Schema) -> str:
     if "$ref" in schema:
         return _link(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
-        notes = ((_type(one), one.get("description")) for one in schema["anyOf"])
-        return " or ".join(f"{kind} ({html.escape(text)})" if text else kind for kind, text in notes)
+        return " or ".join(map(_described, schema["anyOf"]))
     if "enum" in schema:
         return " or ".join(f"<code>{html.escape(json.dumps(v))}</code>" for v in schema["enum"])
-    if schema.get("type") == "array":
-        return f"list of {_type(schema['items'])}"
+    depth = 0
+    while schema.get("type") == "array":
+        schema, depth = schema["items"], depth + 1
+    if depth:
+        return f"list{f' of {depth} levels' if depth > 1 else ''} of {_type(schema)}"
     if isinstance(values := schema.get("additionalProperties"), Mapping):
         return f"object with values: {_type(values)}"
     kinds = schema.get("type", "any")
     names = [_NAMES.get(kind, kind) for kind in ([kinds] if isinstance(kinds, str) else kinds)]
     return html.escape(" or ".join(names))
+
+
+def _described(schema: Schema) -> str:
+    note = f" ({html.escape(schema['description'])})" if "description" in schema else ""
+    return _type(schema) + note
 
 
 def _link(name: str) -> str:

@@ -31,7 +31,7 @@ def add_executor(parser: Parser) -> None:
 
 
 def train(trials: Sequence["Trial"], results: AnyPath, args: argparse.Namespace) -> None:
-    """Trains the unfinished trials, and updates the file `results` after each.
+    """Trains the unfinished trials, and updates the file `results` after each; first lists all.
 
     Args:
       args: those of `add_executor`, and `asha` and `out`.
@@ -41,8 +41,9 @@ def train(trials: Sequence["Trial"], results: AnyPath, args: argparse.Namespace)
     """
     from common_jax.training.preemption import PreemptionHandler
     from launch.trials.local_executor import run_here
-    from launch.trials.status import find, write_results
+    from launch.trials.status import find, write_list, write_results
 
+    write_list(trials)
     final = ("finished", "stopped") if args.asha else ("finished",)
     remaining = [trial for trial in trials if find(trial).state not in final]
     log(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")

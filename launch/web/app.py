@@ -76,7 +76,7 @@ class Application:
           policy: directives of the content security policy that replace those of `POLICY`.
         """
         self.stopping = False
-        self._files = {**_static_files(__package__), **_static_files(package)}
+        self._files = {**_static_files("launch.web"), **_static_files(package)}
         handlers: Mapping[Any, Any] = {
             Refused: _refused,
             HTTPException: _http_error,
@@ -165,7 +165,7 @@ def error_response(status: int, message: str, headers: Mapping[str, str] | None 
     return Response(f"{body}\n", status, headers, "application/json")
 
 
-def _static_files(package: str | None) -> dict[str, bytes]:
+def _static_files(package: str) -> dict[str, bytes]:
     """The contents of the files in the folder `static` of a package, by name."""
     with contextlib.suppress(FileNotFoundError):
         folder = importlib.resources.files(package) / "static"
