@@ -88,7 +88,7 @@ class GrowingLines:
         known = content[start:] if in_bucket(self._path) else content
         replaced = not known.startswith(self._last)
         if replaced:
-            self._file, self._end = ChangingFile(self._path), 0
+            self._file, self._end, self._last = ChangingFile(self._path), 0, b""
             known = self._file.read()[1] or b""
         else:
             known = known[len(self._last) :]

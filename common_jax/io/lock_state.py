@@ -8,6 +8,7 @@ import time
 from typing import Any, cast
 
 from common_jax.errors import UserError
+from common_jax.io.changes import ChangingFile
 from common_jax.io.lease import LEASE_SECONDS, FolderRecord, ObjectRecord, Version, holder
 from common_jax.io.lock import lease_folder
 from common_jax.io.paths import AnyPath, in_bucket
@@ -25,7 +26,7 @@ class LockState:
     """
 
     def __init__(self, file: AnyPath):
-        self._file = file
+        self._file, self._content, self._name = file, ChangingFile(file), ""
         self._generation, self._since = b"", 0.0
 
     def look(self) -> tuple[bool | None, str]:
@@ -41,13 +42,14 @@ class LockState:
         if folder.exists():
             with contextlib.suppress(UserError):  # of a disk that cannot be read just now
                 return self._leased(FolderRecord(folder).read())
-        try:
-            name, inode = holder(self._file.read_bytes()), self._file.stat().st_ino
-        except OSError:
-            return False, ""
-        if (match := _HOLDER.match(name)) is None:
-            return False, name
-        return (_holds(int(match[1]), inode) if match[2] == socket.gethostname() else None), name
+        changed, content = self._content.read()
+        if changed:
+            self._name = holder(content or b"")
+        if (match := _HOLDER.match(self._name)) is None:
+            return False, self._name
+        if match[2] != socket.gethostname():
+            return None, self._name
+        return _holds(int(match[1]), self._file), self._name
 
     def _leased(self, version: Version) -> tuple[bool, str]:
         if version.generation != self._generation:
@@ -56,7 +58,7 @@ class LockState:
         return bool(version.content) and fresh, holder(version.content)
 
 
-def _holds(process: int, inode: int) -> bool:
+def _holds(process: int, path: AnyPath) -> bool:
     """Whether a process of this machine runs and, where the system lists locks, holds one on a
     file."""
     try:
@@ -67,6 +69,8 @@ def _holds(process: int, inode: int) -> bool:
         pass
     try:
         with open(_LOCKS) as file:
-            return re.search(rf"\bFLOCK\b.* {process} \S+:{inode} ", file.read()) is not None
+            listed = file.read()
+        inode = path.stat().st_ino
+        return re.search(rf"\bFLOCK\b.* {process} \S+:{inode} ", listed) is not None
     except OSError:
         return True

@@ -4,6 +4,7 @@ import asyncio
 import collections
 import concurrent.futures
 import hashlib
+import time
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -39,6 +40,8 @@ class Watch(Application):
         self._folder = folder
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "watch")
         self._parts = collections.OrderedDict[str, dict[str, str]]()
+        self._drawing = 0.0  # seconds of computing that the last charts took
+        self._thread.submit(self._look, None)  # imports what draws
 
     async def _page(self, request: Request) -> Response:
         _, parts = await self._now(request)
@@ -48,7 +51,7 @@ class Watch(Application):
     async def _live(self, request: Request) -> Response:
         """The parts, unless they are those of the `version` of the request."""
         version, parts = await self._now(request)
-        body = {"version": version, "pause": self._folder.pause}
+        body = {"version": version, "pause": self._folder.pause(self._drawing)}
         if version != request.query_params.get("version"):
             body["parts"] = parts
         return JSONResponse(body)
@@ -71,8 +74,10 @@ class Watch(Application):
         chosen = [run for run in runs if page.printable(run.name) in (names or ())]
         chosen = page.initially_chosen(runs) if names is None else chosen
         version = _version(runs, chosen)
+        began = time.thread_time()
         if version not in self._parts:
             self._parts[version] = page.parts(runs, chosen)
+        self._drawing = time.thread_time() - began
         self._parts.move_to_end(version)
         while len(self._parts) > _KEPT:
             self._parts.popitem(last=False)

@@ -16,7 +16,7 @@ from launch.watch.run import WatchedRun
 _DEEPEST = 6  # folders below the watched one
 _MOST = 2000  # runs
 _SEARCH_SECONDS = 10.0  # between two searches for new runs
-_BUSY = 20  # of its time, the part that reading may take
+_BUSY = 20  # a part of its time, in which it may compute
 _THREADS = 16  # for requests to a bucket
 
 
@@ -26,7 +26,7 @@ class WatchedFolder:
     Attributes:
       path: the folder.
       runs: by their names, those of a sweep in its order.
-      busy: seconds that the last look took.
+      busy: seconds of computing that the last look took.
     """
 
     def __init__(self, path: AnyPath, every: float):
@@ -45,10 +45,10 @@ class WatchedFolder:
         if not self.runs:
             raise UserError(f"{path}: no run in it, nor in the folders below it")
 
-    @property
-    def pause(self) -> float:
-        """The time between two looks, which take at most a twentieth of it, in seconds."""
-        return max(self._every, _BUSY * self.busy)
+    def pause(self, further: float = 0.0) -> float:
+        """The time between two looks, which with `further` seconds compute in at most a twentieth
+        of it."""
+        return max(self._every, _BUSY * (self.busy + further))
 
     def look(self) -> None:
         """Reads what is new, unless the last look was just now.
@@ -56,10 +56,10 @@ class WatchedFolder:
         Raises:
           UserError: by a bucket.
         """
-        now = time.monotonic()
-        if now - self._looked < self.pause:
+        now, computed = time.monotonic(), time.thread_time()
+        if now - self._looked < self.pause():
             return
-        if now - self._searched >= max(_SEARCH_SECONDS, self.pause):
+        if now - self._searched >= max(_SEARCH_SECONDS, self.pause()):
             self._search()
             self._searched = now
         if in_bucket(self.path):
@@ -69,7 +69,7 @@ class WatchedFolder:
         else:
             for run in self.runs.values():
                 run.look()
-        self._looked, self.busy = time.monotonic(), time.monotonic() - now
+        self._looked, self.busy = time.monotonic(), time.thread_time() - computed
 
     def _search(self) -> None:
         """Finds new runs, and forgets deleted ones."""

@@ -57,10 +57,10 @@ def parts(runs: Sequence[WatchedRun], chosen: Sequence[WatchedRun]) -> dict[str,
 
 
 def initially_chosen(runs: Sequence[WatchedRun]) -> list[WatchedRun]:
-    """The runs that are shown unless the reader chooses others: those that train, then others with
-    a log, the last ones first, in the order of `runs`."""
+    """The runs that are shown unless the reader chooses others: those that train, then others
+    that have begun, the last ones first, in the order of `runs`."""
     order = sorted(runs, key=lambda run: (run.status.state == "running", run.changed), reverse=True)
-    names = {run.name for run in [run for run in order if run.lines][:MOST_CHOSEN]}
+    names = {run.name for run in [run for run in order if run.fields][:MOST_CHOSEN]}
     return [run for run in runs if run.name in names]
 
 
