@@ -9,13 +9,14 @@ from launch.cli import Parser, configure_logging, run
 from launch.web.arguments import add_address, require_extra
 
 _EVERY, _EVERY_IN_BUCKET = 5.0, 15.0  # seconds
+_NICE = 5  # more, and on a busy machine the page takes minutes
 
 DESCRIPTION = (
     __doc__
     + """
 FOLDER is a run, or a folder or bucket with runs and sweeps at any depth. The page refreshes itself
 while they train. It shows the curves of the runs that are chosen on it, and the settings in which
-they differ. It reads only what is new in their files, takes no locks, and computes at the lowest
+they differ. It reads only what is new in their files, takes no locks, and computes at a low
 priority, and nothing while the page is hidden or closed. It has no password: without --host only
 this machine can reach it (docs/reports.md). It needs the extra serve.
 
@@ -44,7 +45,7 @@ def main(argv: list[str]) -> None:
 
     configure_logging()
     with contextlib.suppress(OSError):
-        os.nice(19)
+        os.nice(_NICE)
     folder = WatchedFolder(args.folder, every)
     with listen(args.host, args.port) as listening:
         serve(Watch(folder, args.allowed_hosts), listening, f"the runs in {args.folder}")

@@ -6,6 +6,7 @@ import concurrent.futures
 import hashlib
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -16,7 +17,7 @@ from launch.pages.html import STYLE
 from launch.watch import page
 from launch.watch.folder import WatchedFolder
 from launch.watch.run import WatchedRun
-from launch.web.app import Application, Refused
+from launch.web.app import STOPPING, Application, Refused
 
 _KEPT = 16  # choices of runs whose parts are kept
 
@@ -40,8 +41,13 @@ class Watch(Application):
         self._folder = folder
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "watch")
         self._parts = collections.OrderedDict[str, dict[str, str]]()
+        self._looks = set[asyncio.Future[Any]]()
         self._drawing = 0.0  # seconds of computing that the last charts took
         self._thread.submit(self._look, None)  # imports what draws
+
+    def abandon(self) -> None:
+        for look in self._looks:
+            look.cancel()
 
     async def _page(self, request: Request) -> Response:
         _, parts = await self._now(request)
@@ -61,11 +67,19 @@ class Watch(Application):
 
     async def _now(self, request: Request) -> tuple[str, dict[str, str]]:
         chosen = request.query_params.getlist("run") if "run" in request.query_params else None
+        loop = asyncio.get_running_loop()
+        look = loop.run_in_executor(self._thread, self._look, chosen)
+        self._looks.add(look)
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._thread, self._look, chosen)
+            return await look
         except UserError as error:
             raise Refused(503, page.printable(str(error))) from None
+        except asyncio.CancelledError:
+            if not self.stopping:
+                raise
+            raise Refused(503, STOPPING) from None
+        finally:
+            self._looks.discard(look)
 
     def _look(self, names: Sequence[str] | None) -> tuple[str, dict[str, str]]:
         """The version and the parts for the chosen runs; None for a choice of this server's."""

@@ -161,7 +161,9 @@ def _row(run: WatchedRun, chosen: bool) -> str:
         f'<label><input type="checkbox" name="run" value="{html.escape(name)}"{checked}> '
         f"{html.escape(name.rpartition('/')[2])}</label>",
         f'<span class="state {status.state.replace(" ", "-")}">{status.state}</span>{note}',
-        f"{run.step:,}{f' of {steps:,}' if steps else ''}{done}" if run.fields else "",
+        f"<span class='step'>{run.step:,}{f' of {steps:,}' if steps else ''}</span>{done}"
+        if run.fields
+        else "",
         _number(run.latest("loss")),
         f"{html.escape(run.metric)} {_number(latest[0][run.metric])}" if latest else "",
         f"{_number(best[run.metric])} at step {best['step']:,}" if best else "",
