@@ -1,4 +1,4 @@
-"""Serves a live page of the runs and sweeps in a folder: curves, scores, state, time left."""
+"""Serves a live page of the runs in a folder or bucket: curves, scores, state, time left."""
 
 import contextlib
 import os
