@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import types
+import urllib.request
 
 import pytest
 from starlette.testclient import TestClient
@@ -144,33 +145,50 @@ def test_too_many_runs_are_refused(runs, monkeypatch):
         WatchedFolder(runs, 0.0)
 
 
+WITHOUT_REST = """
+import os, sys
+from launch.watch import __main__ as watch, folder
+folder._BUSY, os.nice = 0, lambda _: 0
+watch.main(sys.argv[1:])
+"""
+
+
 @contextlib.contextmanager
 def watching(folder, *flags):
     """The address of the page of a folder."""
-    command = [sys.executable, "-m", "launch.watch", str(folder), "--port", "0", *flags]
+    command = [sys.executable, "-c", WITHOUT_REST, str(folder), "--port", "0", *flags]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        yield re.search(r" at (http://\S+)/\n", process.stdout.readline())[1]
-        process.terminate()
-        assert process.wait(20) == 0
+        try:
+            address = re.search(r" at (http://\S+)/\n", process.stdout.readline())[1]
+            with urllib.request.urlopen(address, timeout=100):  # draws for the first time
+                pass
+            yield address
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0
 
 
 @needs_chromium
-@pytest.mark.parametrize("look", [{}, {"dark": True}, {"width": 400}], ids=["light", "dark", "400"])
+@pytest.mark.parametrize(
+    "look",
+    [pytest.param({}, marks=pytest.mark.slow), {"dark": True, "width": 400}],
+    ids=["wide", "400"],
+)
 def test_the_page_follows_a_run_in_a_browser(look, runs, tmp_path):
     with (
         watching(runs, "--every", "0.2") as address,
         Browser(tmp_path / "profile", **look) as browser,
     ):
         browser.open(address)
-        browser.wait_for("document.getElementById('time').innerText.startsWith('As of')")
+        browser.wait_for("document.getElementById('time').innerText.startsWith('As of')", 60)
         root = "document.documentElement"
         assert browser.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
         boxes = "document.querySelectorAll('input:checked').length"
         assert browser.evaluate(boxes) == 3
         append(runs / NAME, 4, 7)
-        browser.wait_for("document.querySelector('.runs').innerText.includes('70 of 100')")
+        browser.wait_for("document.querySelector('.runs').innerText.includes('70 of 100')", 60)
         browser.click("input[value='csan/first']")  # no longer chosen
-        browser.wait_for("!document.getElementById('curves').innerText.includes('first')")
+        browser.wait_for("!document.getElementById('curves').innerText.includes('first')", 60)
         assert browser.evaluate(boxes) == 2
         assert browser.evaluate("document.activeElement.value") == "csan/first"
         browser.open(browser.evaluate("location.href"))  # which has the choice
