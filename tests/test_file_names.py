@@ -19,7 +19,7 @@ NAMED_BY = {
 # A file counts in any text, messages included; a folder, whose name is a word, only in a path
 # or as a constant.
 FILE = re.compile(
-    r"(?<![\w.-])(?:config\.json|metrics\.jsonl|result\.json)\b"
+    r"(?<![\w.-])(?:config\.json|metrics\.jsonl|result\.json|end\.json)\b"
     r"|\.(?:predictions|references|sources)\b|\bpredictions\.(?:txt|json|tsv)\b|\.examples\.tsv\b"
 )
 FOLDERS = {"checkpoints", "damaged", "eval", "lock", "tensorboard", "trackers", "vocabulary"}

@@ -39,10 +39,11 @@ LAUNCH_LAYERS = (
     {"rendezvous"},
     {"text_table", "distributed", "config_fields", "compiled"},
     {"cli"},
-    {"measure", "pages", "trials", "completion"},
+    {"measure", "pages", "trials", "completion", "web"},
     {"api"},
 )
-SERVER = {"starlette", "uvicorn"}  # of the extra `serve`, which only its package imports
+SERVER = {"starlette", "uvicorn"}  # of the extra `serve`
+SERVERS = ("launch.serve.", "launch.watch.", "launch.web.")  # the packages that import it
 TRACKERS = {"tensorboardX", "wandb", "trackio", "mlflow"}
 HEAVY = {"pyarrow", "tensorflow_datasets", "nltk", "ray", "sacremoses", *TRACKERS, *SERVER}
 WITHOUT_JAX = (
@@ -208,18 +209,18 @@ def test_a_planted_cycle_is_detected():
 def test_heavy_modules_are_imported_lazily():
     heavy = {_module(p): heavy_at_import(p.read_text("utf-8"), _package(p)) for p in FILES}
     heavy = {name: modules for name, modules in heavy.items() if modules}
-    assert {name for name in heavy if not name.startswith("launch.serve.")} == set()
+    assert {name for name in heavy if not name.startswith(SERVERS)} == set()
     assert set().union(*heavy.values()) == SERVER
 
 
-def test_only_the_server_imports_its_extra():
+def test_only_the_servers_import_their_extra():
     users = {
         _module(path)
         for path in FILES
         if SERVER
         & {n.split(".")[0] for n in imported(ast.parse(path.read_text("utf-8")), _package(path))}
     }
-    assert users and all(name.startswith("launch.serve.") for name in users)
+    assert users and all(name.startswith(SERVERS) for name in users)
 
 
 def test_configs_and_readers_of_prepared_corpora_import_nothing_that_builds_one():

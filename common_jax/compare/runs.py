@@ -12,6 +12,7 @@ from common_jax.errors import UserError
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import make_task
 from common_jax.training.identity import SEED, result_fields
+from common_jax.training.labels import shortened
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.task import Task
 
@@ -87,22 +88,9 @@ def read_runs(folders: Sequence[AnyPath]) -> list[Run]:
         labels = ["/".join(path.parts[-depth:]) for path in resolved]
         if len({*labels}) == len(labels):
             break
-    runs = [Run(*pair) for pair in zip(_shortened(labels), map(RunFolder, folders), strict=True)]
+    runs = [Run(*pair) for pair in zip(shortened(labels), map(RunFolder, folders), strict=True)]
     for run in runs:
         if run.workdir.export is not None:
             raise UserError(f"{run.workdir.path}: an export; a report needs runs")
         _ = run.task  # reports errors in its config early
     return runs
-
-
-def _shortened(labels: Sequence[str]) -> list[str]:
-    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without common settings."""
-    settings = [label.split(",") for label in labels]
-    trials = [fields for fields in settings if all("=" in field for field in fields)]
-    common = set.intersection(*map(set, trials)) if len(trials) > 1 else set()
-    shortened = [
-        ", ".join(field.rpartition("=")[0].rpartition(".")[2] + "=" + field.rpartition("=")[2]
-                  for field in fields if field not in common) if fields in trials else label
-        for fields, label in zip(settings, labels, strict=True)
-    ]  # fmt: skip
-    return shortened if len({*shortened}) == len(shortened) and all(shortened) else list(labels)

@@ -11,10 +11,8 @@ import dataclasses
 import functools
 import json
 import logging
-import math
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import orbax.checkpoint as ocp
 
@@ -22,6 +20,7 @@ from common_jax.errors import UserError
 from common_jax.io import checksums, guards
 from common_jax.io.atomic import move_folder, remove_folder, replace_text, writing
 from common_jax.io.paths import AnyPath, in_bucket
+from common_jax.training.best import comparable_score
 from common_jax.training.multihost import (
     broadcast_from_first,
     first_process_only,
@@ -32,9 +31,6 @@ from common_jax.training.restore import Position, UnreadableError, read_position
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
-
-# Metrics for which less is better.
-FALLING = ("loss", "nll")
 
 _DELETED = ".deleted"  # Orbax moves old steps there first, so that a kill leaves none half deleted
 _LATE = ("_CHECKPOINT_METADATA", "commit_success.txt")  # Orbax writes these last
@@ -385,9 +381,3 @@ def _lock_by_files() -> None:
         tensorstore_utils._DEFAULT_OCDBT_TS_CONTEXT,
     ):
         context["file_io_locking"] = {"mode": "lockfile"}
-
-
-def comparable_score(metrics: Mapping[str, Any], name: str) -> float:
-    """The metric `name`, negated if less is better; -inf for NaN or a missing one."""
-    value = metrics.get(name, math.nan) * (-1 if name in FALLING else 1)
-    return -math.inf if math.isnan(value) else value

@@ -25,7 +25,8 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.io.paths import in_bucket
-from common_jax.training.checkpoint import Checkpoints, Position, comparable_score
+from common_jax.training.best import comparable_score
+from common_jax.training.checkpoint import Checkpoints, Position
 from common_jax.training.evaluate import evaluate
 from common_jax.training.identity import flat
 from common_jax.training.load_parameters import starting_parameters
@@ -78,14 +79,15 @@ def train(
         task.config = config = workdir.claim(config, new_schedule=new_schedule)
         if finished := broadcast_from_first(lambda: workdir.finished(config)):
             return RunResult(finished, {})
-        prepare_on_all(task)
-        data = workdir.adopt_data(task)
-        with (
-            PreemptionHandler() as requests,
-            contextlib.closing(_Run(task, workdir, mesh, requests, data)) as run,
-        ):
-            requests.raise_if_requested()
-            return run.finish(run.take_steps(), command)
+        with workdir.recording_end():
+            prepare_on_all(task)
+            data = workdir.adopt_data(task)
+            with (
+                PreemptionHandler() as requests,
+                contextlib.closing(_Run(task, workdir, mesh, requests, data)) as run,
+            ):
+                requests.raise_if_requested()
+                return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
 

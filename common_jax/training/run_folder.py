@@ -8,7 +8,7 @@ import fnmatch
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from common_jax.config import from_values
@@ -17,6 +17,7 @@ from common_jax.export.format import CONFIG, VOCABULARY, Export
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
+from common_jax.io.lock_state import LockState
 from common_jax.io.named import located
 from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.renames import current_class
@@ -24,7 +25,7 @@ from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.identity import COOLDOWN, identity, resuming
 
 VERSION = 1  # of config.json
-RESULT = "result.json"
+RESULT, END = "result.json", "end.json"
 # After a split's name:
 EXAMPLES, REFERENCES, SOURCES = ".examples.tsv", ".references", ".sources"
 _PREDICTIONS = ".predictions.*"
@@ -48,6 +49,7 @@ class RunFolder:
       tensorboard: the folder of the events.
       vocabulary: the folder of `Task.write_vocabulary`.
       config_file, metrics_file, data_file: of `config`, `metrics` and `data_digests`.
+      result_file, end_file: of `result`, and of `RunWriter.recording_end`.
     """
 
     def __init__(self, path: str | AnyPath, export: Export | None = None):
@@ -61,6 +63,7 @@ class RunFolder:
         self.checkpoints, self.damaged = self.path / "checkpoints", self.path / "damaged"
         self.tensorboard, self.vocabulary = self.path / "tensorboard", self.path / VOCABULARY
         self.config_file, self.metrics_file = self.path / CONFIG, self.path / "metrics.jsonl"
+        self.result_file, self.end_file = self.path / RESULT, self.path / END
         self.data_file, self._lock = self.path / "data.json", self.path / "lock"
 
     @functools.cached_property
@@ -81,6 +84,10 @@ class RunFolder:
         """The other process that is training here; "" if there is none."""
         return lock.acquire(self._lock, keep=False) if self._lock.exists() else ""
 
+    def lock_state(self) -> LockState:
+        """The state of its lock, for looking at it repeatedly without taking it."""
+        return LockState(self._lock)
+
     def config(self) -> dict[str, Any]:
         """The config as nested values; raises UserError also for an unknown version."""
         if self.export is None and not self.config_file.exists():
@@ -94,7 +101,7 @@ class RunFolder:
     @property
     def has_begun(self) -> bool:
         """Whether there is something to resume: a checkpoint or a result."""
-        return bool(self.steps) or self.damaged.exists() or (self.path / RESULT).exists()
+        return bool(self.steps) or self.damaged.exists() or self.result_file.exists()
 
     @property
     def steps(self) -> list[int]:
@@ -161,18 +168,8 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of the log, without damaged ones and without null values; empty if there is
         none."""
-        lines = []
         file = self.metrics_file
-        for text in file.read_bytes().splitlines() if file.is_file() else []:
-            try:
-                line = {name: v for name, v in json.loads(text).items() if v is not None}
-                numbers = [value for name, value in line.items() if name != "split"]
-                real = all(type(number) in (int, float) for number in numbers)
-                if type(line["step"]) is int and line["step"] >= 0 and real:
-                    lines.append(line)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                continue
-        return lines
+        return log_lines(file.read_bytes().splitlines() if file.is_file() else ())
 
     def validations(self) -> list[dict[str, Any]]:
         """The lines of the log that are scores of the dev split."""
@@ -180,10 +177,9 @@ class RunFolder:
 
     def result(self) -> dict[str, Any] | None:
         """result.json, or None if the run is not finished."""
-        file = self.path / RESULT
-        if not file.exists():
+        if not self.result_file.exists():
             return None
-        node = read_json(file)
+        node = read_json(self.result_file)
         for name, value_type in _RESULT.items():
             node.get(name, value_type)
         for name, value_type in {"best_step": int, "command": str}.items():
@@ -249,6 +245,21 @@ class RunFolder:
 
     def _split_file(self, split: str, ending: str) -> AnyPath:
         return self.path / "eval" / f"{split}{ending}"
+
+
+def log_lines(texts: Iterable[bytes]) -> list[dict[str, Any]]:
+    """The values of lines of `RunFolder.metrics`, without damaged lines and null values."""
+    lines = []
+    for text in texts:
+        try:
+            line = {name: v for name, v in json.loads(text).items() if v is not None}
+            numbers = [value for name, value in line.items() if name != "split"]
+            real = all(type(number) in (int, float) for number in numbers)
+            if type(line["step"]) is int and line["step"] >= 0 and real:
+                lines.append(line)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+    return lines
 
 
 def has_texts(names: Sequence[str], split: str, predictions: bool) -> bool:

@@ -6,11 +6,11 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from common_jax.config import from_values
-from common_jax.errors import UserError
+from common_jax.errors import Interrupted, UserError
 from common_jax.export.format import CONFIG
 from common_jax.fields import to_mapping
 from common_jax.io import lock
@@ -22,11 +22,13 @@ from common_jax.training.multihost import (
     broadcast_from_first,
     first_process_only,
     gather_from_all,
+    is_first,
 )
 from common_jax.training.run_folder import EXAMPLES, REFERENCES, RESULT, SOURCES, VERSION, RunFolder
 from common_jax.training.task import Scores, Task
 
 _log = logging.getLogger(__name__)
+_LONGEST = 500  # characters of an error in the record of an end
 _NETWORK_SECONDS = 60  # for which NFS may cache a folder's content
 
 
@@ -72,6 +74,7 @@ class RunWriter(RunFolder):
             cooldown = self._cooldown(config, new_schedule)
             values = to_mapping(_with_cooldown(config, cooldown))
             with writing(self.path):
+                self.end_file.unlink(missing_ok=True)
                 if not self.has_begun:  # of a start that failed
                     self.data_file.unlink(missing_ok=True)
                     remove_folder(self.vocabulary)
@@ -107,6 +110,21 @@ class RunWriter(RunFolder):
                     "--workdir on a disk that all machines share"
                 )
             time.sleep(0.2)
+
+    @contextlib.contextmanager
+    def recording_end(self) -> Iterator[None]:
+        """A context that records in the claimed folder why training in it ends before the result
+        is written: at a request to stop, or by an error, with its message."""
+        try:
+            yield
+        except BaseException as error:
+            if is_first():
+                stopped = isinstance(error, Interrupted | KeyboardInterrupt)
+                message = " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+                record = {"state": "stopped" if stopped else "failed", "message": message}
+                with contextlib.suppress(OSError, UserError), writing(self.end_file):
+                    write_json(self.end_file, record)
+            raise
 
     def release(self) -> None:
         """Lets other processes train here."""
@@ -167,7 +185,7 @@ class RunWriter(RunFolder):
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Writes the result, which marks the run as finished."""
         with writing(self.path):
-            write_json(self.path / RESULT, result)
+            write_json(self.result_file, result)
         if in_bucket(self.path):
             from common_jax.io.bucket import repeated_requests
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from common_jax.document import Cell, Chart, Picture, Report, Section, Table, shown
 from launch.pages import charts
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --soft: #555; --line: #e4e4e4;
   --head: #f6f6f6; }
 @media (prefers-color-scheme: dark) {
@@ -78,9 +78,9 @@ def to_html(report: Report) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<link rel="icon" href="data:,">',  # else browsers request one
             f"<title>{title}</title>",
-            f"<style>{_STYLE}</style></head>",
+            f"<style>{STYLE}</style></head>",
             f"<body><main><h1>{title}</h1>",
-            *(_section(section, names) for section in report.sections),
+            *(section_html(section, names) for section in report.sections),
             "</main></body></html>",
             "",
         ]
@@ -90,13 +90,21 @@ def to_html(report: Report) -> str:
 def to_fragment(sections: Sequence[Section]) -> str:
     """Sections as HTML for the output of a notebook, in the colours around it."""
     names = (f"notebook{number}" for number in range(10**9))
-    parts = [_section(section, names, inherits=True) for section in sections if section.elements]
+    parts = [
+        section_html(section, names, inherits=True) for section in sections if section.elements
+    ]
     return "\n".join(
         [f'<div class="{_NOTEBOOK}"><style>{_NOTEBOOK_STYLE}</style>', *parts, "</div>"]
     )
 
 
-def _section(section: Section, names: Iterator[str], *, inherits: bool = False) -> str:
+def section_html(section: Section, names: Iterator[str], *, inherits: bool = False) -> str:
+    """A section as HTML, which needs `STYLE`.
+
+    Args:
+      names: of its pictures, unique in a page.
+      inherits: whether pictures have the colours around them.
+    """
     lines, in_charts = [f"<section><h2>{html.escape(section.title)}</h2>"], False
     for element in section.elements:
         if isinstance(element, Picture) != in_charts:

@@ -9,13 +9,15 @@ from typing import Any
 
 from common_jax.compare.evaluation import evaluation_of
 from common_jax.compare.runs import Run
-from common_jax.document import Cell, Chart, Element, Report, Section, Series, Table
+from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import devices
 from common_jax.training.task import Task
+from launch.pages import curves
 from launch.pages.examples import example_sections
+from launch.pages.settings import differing_settings
 
 
 def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = True) -> Report:
@@ -106,18 +108,9 @@ def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 def _settings(runs: Sequence[Run]) -> list[Element]:
     """The fields in which runs of one family differ, and the command of each run."""
-    fields = list(dict.fromkeys(name for run in runs for name in run.fields))
-    text = lambda run, name: str(run.fields.get(name, "-"))
-    differing = [name for name in fields if len({text(run, name) for run in runs}) > 1]
-    tables: list[Element] = []
-    if differing:
-        table = [["run", *differing], *([r.label, *(text(r, n) for n in differing)] for r in runs)]
-        if len(differing) > len(runs):  # prefer a long table to a wide one
-            table = [list(column) for column in zip(*table, strict=True)]
-            table[0][0] = "field"
-        tables.append(Table(table[0], table[1:]))
+    table = differing_settings({run.label: run.fields for run in runs})
     commands = [f"{r.label}: {r.result['command']}" for r in runs if r.result.get("command")]
-    return [*tables, *commands]
+    return [*([table] if table else []), *commands]
 
 
 def scores(runs: Sequence[Run]) -> list[Table]:
@@ -185,26 +178,5 @@ def _mean_label(group: Sequence[Run]) -> str:
 
 
 def learning_curves(runs: Sequence[Run]) -> list[Chart]:
-    """Training loss; the metric that selects the checkpoint by steps and by minutes."""
-    metric = runs[0].task.config.train.best_metric
-    of_dev = lambda line: line.get("split") == "dev"
-    charts = [
-        _curve("Training", "step", "loss (nats)", runs, "loss", lambda line: "split" not in line),
-        _curve("Validation", "step", f"dev {metric}", runs, metric, of_dev),
-        _curve("Validation by time", "minutes", f"dev {metric}", runs, metric, of_dev),
-    ]
-    return [chart for chart in charts if any(len(series.x) > 1 for series in chart.series)]
-
-
-def _curve(title: str, x: str, y: str, runs: Sequence[Run], name: str, selected: Any) -> Chart:
-    """The metric `name` in the selected lines of each run's log, by x: "step" or "minutes"."""
-    position = lambda line: line["step"] if x == "step" else line["wall_seconds"] / 60
-    series = []
-    for run in runs:
-        required = {name, "wall_seconds"}
-        lines = [line for line in run.lines if selected(line) and required <= line.keys()]
-        if lines:
-            values = [line[name] for line in lines]
-            series.append(Series(run.label, [position(line) for line in lines], values))
-    few = all(len(line.x) < 30 for line in series)
-    return Chart(title, x, y, series, "points" if few else "lines")
+    """`curves.learning_curves` by the metric that selects the first run's checkpoint."""
+    return curves.learning_curves(runs, runs[0].task.config.train.best_metric)

@@ -13,7 +13,7 @@ from common_jax.training.config_files import installed_name
 from common_jax.training.identity import SEED
 from launch.reproduce.spec import Row, Scale, TableSpec
 from launch.reproduce.table_file import MEASURED, Corpus
-from launch.trials.trials import Trial
+from launch.trials.trials import TRIALS, Trial
 
 ROW = "row"
 
@@ -102,7 +102,7 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
                     file,
                     seeded,
                     dataclasses.replace(config, train=train),
-                    out / "trials",
+                    out / TRIALS,
                 )
             )
     return trials

@@ -3,12 +3,7 @@
 import argparse
 import contextlib
 import functools
-import importlib.util
-import ipaddress
-import logging
-import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,12 +20,12 @@ from launch.cli import (
 )
 from launch.compiled import keep_compiled
 from launch.serve.limits import Limits
+from launch.web.arguments import add_address, require_extra
 
 if TYPE_CHECKING:
     from common_jax.export.format import Export
     from common_jax.predictor import Option
 
-_log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _LIMITS = {  # fields of `Limits`, flags --max_*
     "body": "bytes of a request",
@@ -78,13 +73,8 @@ def main(argv: list[str]) -> None:
     args = parser.parse_args(argv)
     args.sources = _sources(args)
     _require_names(args.sources)
-    for module in ("starlette", "uvicorn", "prometheus_client"):
-        if importlib.util.find_spec(module) is None:
-            raise UserError(
-                f"{module} is not installed; launch.serve needs the extra serve "
-                "(pip install 'conv-attention-jax[serve]')"
-            )
-    from launch.serve.server import Server, address, listen
+    require_extra("serve")
+    from launch.web.server import listen, serve
 
     sizes = {name: getattr(args, f"max_{name}") for name in _LIMITS}
     limits = Limits(**sizes, timeout=args.timeout)
@@ -93,29 +83,14 @@ def main(argv: list[str]) -> None:
     with listen(args.host, args.port) as listening:
         chosen = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
         service = _service(limits, args, chosen, opened)
-        if not _is_loopback(listening.getsockname()[0]):
-            _log.warning("other machines can reach this server, which has no password")
-        print(
-            f"serving {', '.join(source.name for source in args.sources)} at {address(listening)}/"
-        )
-        sys.stdout.flush()
-        Server(service).run([listening])
-    sys.stdout.flush()
-    os._exit(0)  # without waiting for computations whose requests have timed out
+        serve(service, listening, ", ".join(source.name for source in args.sources))
 
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
     add = parser.add_argument
     _add_sources(parser)
-    add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    add(
-        "--allowed_hosts",
-        default="",
-        metavar="NAME,NAME",
-        help="names of this server in URLs, beside its address and localhost",
-    )
-    add("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
+    add_address(parser, 8000)
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
         add(f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
@@ -221,15 +196,7 @@ def _service(
         model = served(source.name, loaded, limits, metrics, chosen)
         model.warm_up() if args.warm_up else model.try_out()
         models.append(model)
-    hosts = [name.strip() for name in args.allowed_hosts.split(",") if name.strip()]
-    return Service(models, limits, metrics, args.log_requests, hosts)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # an IPv6 address with a scope
-        return False
+    return Service(models, limits, metrics, args.log_requests, args.allowed_hosts)
 
 
 if __name__ == "__main__":

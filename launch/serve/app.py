@@ -1,50 +1,26 @@
-"""The application: routes, limits on requests, security headers, errors as JSON."""
+"""The application: pages and predictions, limits on requests."""
 
 import asyncio
-import importlib.resources
 import json
-import logging
-import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from launch.serve import models, openapi, pages
-from launch.serve.batching import STOPPING, describe
-from launch.serve.limits import Limits, Refused
+from launch.serve import models, openapi, pages, reference
+from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import Model
-
-_log = logging.getLogger(__name__)
-
-HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
-LOCAL = ("localhost", "127.0.0.1", "::1")
-_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+from launch.web.app import Application, Refused
 
 
-class Service:
-    """Models and their counts, behind the routes.
-
-    Attributes:
-      app: the ASGI application.
-      stopping: whether the server has stopped accepting requests.
-    """
+class Service(Application):
+    """Models and their counts, behind the routes."""
 
     def __init__(
         self,
@@ -56,31 +32,21 @@ class Service:
     ):
         """
         Args:
-          hosts: names of this server, beside its address and localhost; requests for others are
-            refused.
-          log: whether to log the method, the path and the status of each request.
+          hosts, log: as of `Application`.
         """
         self._models = {model.name: model for model in served}
-        self._limits, self._metrics, self.stopping = limits, metrics, False
-        self._files = _static_files()
+        self._limits, self._metrics = limits, metrics
         routes = [
             Route("/", self._index),
             Route("/models/{name}", self._page),
-            Route("/static/{file}", self._file),
+            Route("/docs", self._docs),
             Route("/v1/models", self._list),
             Route("/v1/models/{name}:predict", self._predict, methods=["POST"]),
             Route("/openapi.json", self._openapi),
-            Route("/healthz", self._health),
             Route("/metrics", self._measured),
         ]
-        handlers: Mapping[Any, Any] = {
-            Refused: _refused,
-            HTTPException: _http_error,
-            Exception: _bug,
-        }
-        inner = Starlette(routes=routes, exception_handlers=handlers)
-        inner.router.redirect_slashes = False
-        self.app: ASGIApp = Outermost(AllowedHosts(inner, hosts), metrics, log)
+        super().__init__(routes, __package__, hosts, log)
+        self.app = Counted(self.app, metrics)
 
     def abandon(self) -> None:
         """Answers all requests that wait with status 503."""
@@ -94,22 +60,17 @@ class Service:
         model = self._model(request)
         return HTMLResponse(pages.model_page(model, [*self._models.values()]))
 
-    async def _file(self, request: Request) -> Response:
-        name = request.path_params["file"]
-        if name not in self._files:
-            raise Refused(404, "no such file")
-        return Response(self._files[name], media_type=_TYPES[name.rpartition(".")[2]])
+    async def _docs(self, request: Request) -> Response:
+        return HTMLResponse(reference.page(self._description(), str(request.base_url)))
 
     async def _list(self, request: Request) -> Response:
         return JSONResponse({"models": [models.described(m) for m in self._models.values()]})
 
     async def _openapi(self, request: Request) -> Response:
-        return JSONResponse(openapi.document([*self._models.values()], self._limits))
+        return JSONResponse(self._description())
 
-    async def _health(self, request: Request) -> Response:
-        if self.stopping:
-            raise Refused(503, STOPPING)
-        return JSONResponse({"status": "ok"})
+    def _description(self) -> dict[str, Any]:
+        return openapi.document([*self._models.values()], self._limits)
 
     async def _measured(self, request: Request) -> Response:
         return Response(self._metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
@@ -164,64 +125,15 @@ class Service:
         return model
 
 
-class AllowedHosts:
-    """Middleware that answers only requests for a known host: a page of another site, whose name
-    can be made to lead to this server (DNS rebinding), is not to read its answers."""
+class Counted:
+    """Middleware that counts the requests that have not been answered."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]):
-        self._app, self._hosts = app, {*LOCAL, *(host.lower() for host in hosts)}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        server = scope.get("server") or ("",)
-        host = dict(scope.get("headers", ())).get(b"host", b"")
-        name = re.sub(r":\d*$", "", host.decode("latin-1")).strip("[]").lower()
-        app = self._app
-        if scope["type"] == "http" and name not in self._hosts | {server[0]}:
-            app = _error(421, "host: not a name of this server (--allowed_hosts)")
-        await app(scope, receive, send)
-
-
-class Outermost:
-    """Middleware that adds headers, and counts and logs requests and errors."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, log: bool):
-        self._app, self._metrics, self._log_requests = app, metrics, log
+    def __init__(self, app: ASGIApp, metrics: Metrics):
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        with self._metrics.in_flight.track_inprogress():
             await self._app(scope, receive, send)
-            return
-        begun, status = time.perf_counter(), 0
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", ()), *headers]}
-            await send(message)
-
-        self._metrics.in_flight.inc()
-        try:
-            await self._app(scope, receive, send_with_headers)
-        except Exception as error:
-            _log.error("%s", describe(error))
-        finally:
-            self._metrics.in_flight.dec()
-            if self._log_requests:
-                path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
-                seconds = time.perf_counter() - begun
-                _log.info("%s %s %d %.3f s", scope["method"], path, status, seconds)
-
-
-def _static_files() -> dict[str, bytes]:
-    """The contents of the files in `static`, by name."""
-    folder = importlib.resources.files(__package__) / "static"
-    return {
-        file.name: file.read_bytes()
-        for file in folder.iterdir()
-        if file.name.rpartition(".")[2] in _TYPES
-    }
 
 
 def _outputs(answers: Sequence[str | Refused], refusals: Sequence[Refused]) -> Response:
@@ -234,23 +146,3 @@ def _outputs(answers: Sequence[str | Refused], refusals: Sequence[Refused]) -> R
     first = json.dumps({"status": refusals[0].status, "message": refusals[0].message})
     text = f'{{"error": {first}, {body}}}\n'
     return Response(text, refusals[0].status, media_type="application/json")
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    return _error(error.status, error.message, error.headers)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    """Of the routes: an unknown path, or a method that it does not have."""
-    assert isinstance(error, HTTPException)
-    return _error(error.status_code, error.detail, error.headers)
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    return _error(500, "internal error")
-
-
-def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    body = json.dumps({"error": {"status": status, "message": message}})
-    return Response(f"{body}\n", status, headers, "application/json")

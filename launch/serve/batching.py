@@ -9,18 +9,17 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import logging
-import traceback
 from collections.abc import Sequence
 
 from common_jax.data.padding import padded_width
 from common_jax.predictor import InputTooLargeError, ParsedLine, Predictor
 from common_jax.predictor_answer import Answer
-from launch.serve.limits import Limits, Refused
+from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
+from launch.web.app import STOPPING, Refused, describe
 
 _log = logging.getLogger(__name__)
 _FAILED = "the model failed on this input"
-STOPPING = "the server is stopping"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -132,10 +131,3 @@ def batch_size(count: int, most: int) -> int:
     """The size of the batch for `count` waiting inputs: `most`, or the largest power of two, that
     they fill."""
     return most if count >= most else 1 << (count.bit_length() - 1)
-
-
-def describe(error: BaseException) -> str:
-    """The type and the place of an error, without its message, which may quote a request."""
-    frames = traceback.extract_tb(error.__traceback__)
-    locations = " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames[-5:]))
-    return f"{type(error).__name__} in {locations}"

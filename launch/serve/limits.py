@@ -1,4 +1,4 @@
-"""Limits of a server and the errors of requests that exceed them."""
+"""Limits of a server."""
 
 import dataclasses
 
@@ -38,17 +38,3 @@ class Limits:
     def characters(self) -> int:
         """Of a text, checked before it is split into words."""
         return 32 * self.length
-
-
-class Refused(Exception):  # noqa: N818 (an error of the request)
-    """A request without an answer.
-
-    Attributes:
-      status: of HTTP.
-      message: one line, for the client.
-      headers: of the response.
-    """
-
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None):
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, headers or {}

@@ -11,8 +11,9 @@ from common_jax.errors import UserError
 from common_jax.io.json_files import Node, parse_json
 from common_jax.predictor import ParsedLine, Predictor
 from launch.serve.batching import Batcher, batch_size
-from launch.serve.limits import Limits, Refused
+from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
+from launch.web.app import Refused
 
 ON_BAD_LINE = ("continue", "stop")  # the first is the default
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from common_jax.predictor_schema import STRING, array, record
 from launch.serve.limits import Limits
 from launch.serve.models import ON_BAD_LINE, Model
 
@@ -17,37 +18,73 @@ _ERRORS = {
     "503": "The server is stopping",
     "504": "There was no answer in time",
 }
-_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["status", "message"],
-            "properties": {"status": {"type": "integer"}, "message": {"type": "string"}},
-        },
-        # of 422: the other inputs are answered
-        "outputs": {"type": "array", "items": {"type": "object"}},
-    },
-}
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_BOOLEAN = {"type": "boolean"}
+_INTEGER = {"type": "integer"}
+_ERROR = record(
+    {"error": record({"status": _INTEGER, "message": STRING | {"description": "one line"}})},
+    outputs=array({"type": "object"})
+    | {"description": "with status 422: those of the other inputs, and an error for this one"},
+)
+_TEXT = record(
+    {
+        "name": STRING | {"description": "of the field of an input"},
+        "title": STRING,
+        "lines": _INTEGER | {"description": "height of a box for it"},
+        "several": _BOOLEAN | {"description": "whether a box has a text a line, of one input each"},
+    }
+)
+_VIEW = record(
+    {
+        "kind": STRING,
+        "field": STRING | {"description": 'of an output; "" for the output'},
+        "title": STRING,
+        "of": STRING | {"description": "another field that the view needs"},
+    }
+)
+_MODEL = record(
+    {
+        "name": STRING | {"description": "in /v1/models/NAME:predict"},
+        "title": STRING | {"description": "of the task; models of one task have the same inputs"},
+        "explains": _BOOLEAN | {"description": "whether a request can have `explain`"},
+        "texts": array(_reference("Text")) | {"description": "of an input"},
+        "views": array(_reference("View")) | {"description": "how a page shows an output"},
+        "examples": array(STRING, dims=2) | {"description": "inputs, each a list of its texts"},
+    }
+)
+_SHARED = {"Error": _ERROR, "Model": _MODEL, "Text": _TEXT, "View": _VIEW}
+_LIST = record({"models": array(_reference("Model"))})
+_HEALTH = record({"status": STRING})
 
 
 def document(models: Sequence[Model], limits: Limits) -> dict[str, Any]:
     """The description; models of one family share their schemas."""
-    schemas: dict[str, Any] = {"Error": _ERROR}
+    schemas: dict[str, Any] = {**_SHARED}
     for model in models:
         stem = component(model)
-        schemas[f"{stem}Input"] = model.schema.input
+        line, texts = model.schema.input["anyOf"]
+        schemas[f"{stem}Texts"] = texts
+        schemas[f"{stem}Input"] = {"anyOf": [line, _reference(f"{stem}Texts")]}
         schemas[f"{stem}Output"] = model.schema.output
     paths = {f"/v1/models/{model.name}:predict": {"post": _post(model, limits)} for model in models}
+    listed = _get("list_models", "The models and the form of their inputs", _json(_LIST))
+    health = _get("health", "Whether requests are accepted", _json(_HEALTH))
+    health["responses"]["503"] = _error("503")
+    plain = {"text/plain": {"schema": STRING}}
+    counts = _get("metrics", "Counters and histograms for Prometheus", plain)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Convolution joined with attention", "version": "1"},
         "paths": {
-            "/v1/models": {"get": _get("The models and the form of their inputs")},
-            "/healthz": {"get": _get("Whether requests are accepted")},
-            "/metrics": {"get": _get("Counters and histograms for Prometheus")},
             **paths,
+            "/v1/models": {"get": listed},
+            "/healthz": {"get": health},
+            "/metrics": {"get": counts},
         },
         "components": {"schemas": schemas},
     }
@@ -58,32 +95,40 @@ def component(model: Model) -> str:
     return "".join(word.capitalize() for word in model.schema.title.split())
 
 
-def _get(summary: str) -> dict[str, Any]:
-    return {"summary": summary, "responses": {"200": {"description": summary}}}
+def _get(name: str, summary: str, content: dict[str, Any]) -> dict[str, Any]:
+    responses = {"200": {"description": summary, "content": content}}
+    return {"operationId": name, "summary": summary, "responses": responses}
 
 
 def _post(model: Model, limits: Limits) -> dict[str, Any]:
     stem = component(model)
-    reference = lambda name: {"$ref": f"#/components/schemas/{name}"}
     inputs = {"type": "array", "minItems": 1, "maxItems": limits.inputs}
-    fields: dict[str, Any] = {"inputs": inputs | {"items": reference(f"{stem}Input")}}
+    fields: dict[str, Any] = {"inputs": inputs | {"items": _reference(f"{stem}Input")}}
     if model.explains:
-        fields["explain"] = {"type": "boolean", "default": False}
-    fields["on_bad_line"] = {"enum": [*ON_BAD_LINE], "default": ON_BAD_LINE[0]}
-    outputs = {"type": "array", "items": reference(f"{stem}Output")}
+        text = "whether outputs have their details: attention, hypotheses, probabilities of words"
+        fields["explain"] = _BOOLEAN | {"default": False, "description": text}
+    text = "whether an input that cannot be used leaves the others without an output"
+    choices = STRING | {"enum": [*ON_BAD_LINE], "default": ON_BAD_LINE[0]}
+    fields["on_bad_line"] = choices | {"description": text}
     request = {"type": "object", "required": ["inputs"], "properties": fields}
-    response = {"type": "object", "required": ["outputs"], "properties": {"outputs": outputs}}
-    errors = {
-        status: {"description": text, "content": _json(reference("Error"))}
-        for status, text in _ERRORS.items()
-    }
+    response = record({"outputs": array(_reference(f"{stem}Output"))})
+    names = [text.name for text in model.schema.texts]
+    examples = [dict(zip(names, texts, strict=True)) for texts in model.schema.examples[:1]]
+    content = _json(request, **({"example": {"inputs": examples}} if examples else {}))
     return {
         "operationId": f"predict_{model.name}",
         "summary": f"{model.schema.title}: an output for each input, in order",
-        "requestBody": {"required": True, "content": _json(request)},
-        "responses": {"200": {"description": "Outputs", "content": _json(response)}, **errors},
+        "requestBody": {"required": True, "content": content},
+        "responses": {
+            "200": {"description": "Outputs", "content": _json(response)},
+            **{status: _error(status) for status in _ERRORS},
+        },
     }
 
 
-def _json(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": schema}}
+def _error(status: str) -> dict[str, Any]:
+    return {"description": _ERRORS[status], "content": _json(_reference("Error"))}
+
+
+def _json(schema: dict[str, Any], **further: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema, **further}}

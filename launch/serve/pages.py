@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 from common_jax.predictor_schema import Schema, Text
 from launch.serve.models import Model
+from launch.web.html import page
 
+NAVIGATION = '<nav aria-label="Pages"><a href="/">All models</a> <a href="/docs">API</a></nav>'
 _LONGEST = 90  # characters of an example's button
 
 
@@ -18,7 +20,7 @@ def index(models: Sequence[Model]) -> str:
         sections.append(
             f"<section><h2>{html.escape(title)}</h2><ul>{''.join(links)}</ul></section>"
         )
-    return _page("Models", "".join(sections))
+    return page("Models", "".join(sections), NAVIGATION)
 
 
 def model_page(model: Model, models: Sequence[Model]) -> str:
@@ -41,7 +43,7 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
             '<p class="field"><label for="compare">Compare with</label> '
             f'<select id="compare"><option value="">no other model</option>{items}</select></p>'
         )
-    return _page(
+    return page(
         model.name,
         f'<p class="task">{html.escape(schema.title)}</p>'
         f'<form id="form" data-model="{model.name}">{"".join(fields)}'
@@ -49,20 +51,9 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
         f"{_examples(schema)}"
         '<p id="status" role="status"></p>'
         '<div id="results" class="columns"></div>'
-        "<noscript><p>The form needs JavaScript.</p></noscript>"
-        '<script type="module" src="/static/page.js"></script>',
-        '<nav aria-label="Models"><a href="/">All models</a></nav>',
-    )
-
-
-def _page(title: str, body: str, navigation: str = "") -> str:
-    name = html.escape(title)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/style.css">'
-        f"<title>{name}</title></head>\n"
-        f"<body>{navigation}<main><h1>{name}</h1>{body}</main></body></html>\n"
+        "<noscript><p>The form needs JavaScript.</p></noscript>",
+        NAVIGATION,
+        script="page.js",
     )
 
 

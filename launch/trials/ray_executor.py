@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import Interrupted, UserError
-from common_jax.training.checkpoint import comparable_score
+from common_jax.training.best import comparable_score
 from common_jax.training.preemption import PreemptionHandler
 from launch.trials.local_executor import run_trial
 from launch.trials.status import find, record

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.identity import SEED
-from launch.trials.trials import Trial
+from launch.trials.trials import Trial, list_file
 
 State = Literal["new", "begun", "finished", "stopped", "failed"]
 
@@ -69,6 +69,14 @@ def record(trial: Trial, state: State, error: str = "") -> None:
     """Records why a trial is not finished."""
     with writing(trial.record):
         write_json(trial.record, {"state": state, "error": error})
+
+
+def write_list(trials: Sequence[Trial]) -> None:
+    """Writes the names of a sweep's trials, also of those that have not begun, in their order."""
+    file = list_file(trials[0].folder)
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, {"names": [trial.name for trial in trials]})
 
 
 def write_results(path: Any, trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> None:

@@ -62,7 +62,7 @@ def add_executor(parser: Parser) -> None:
 
 
 def train(trials: Sequence["Trial"], results: AnyPath, executor: Executor, folder: AnyPath) -> None:
-    """Trains the unfinished trials, and updates the file `results` after each.
+    """Trains the unfinished trials, and updates the file `results` after each; first lists all.
 
     Args:
       folder: of all of them.
@@ -73,11 +73,12 @@ def train(trials: Sequence["Trial"], results: AnyPath, executor: Executor, folde
     """
     from common_jax.training.preemption import PreemptionHandler
     from launch.trials.local_executor import run_here
-    from launch.trials.status import find, write_results
+    from launch.trials.status import find, write_list, write_results
 
     most = max(trial.config.train.steps for trial in trials)
     if executor.asha and executor.asha > most:
         raise UserError(f"--asha {executor.asha}: no trial has more than {most} steps")
+    write_list(trials)
     final = ("finished", "stopped") if executor.asha else ("finished",)
     remaining = [trial for trial in trials if find(trial).state not in final]
     log(f"{len(trials)} trials, {len(trials) - len(remaining)} of them finished")

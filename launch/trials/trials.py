@@ -19,6 +19,7 @@ from common_jax.training.run_folder import RunFolder
 from launch.cli import system_files
 
 SYSTEM = "system"
+TRIALS = "trials"  # the folder of a sweep's runs
 _MOST = 10_000  # trials of a sweep; all configs are checked before training starts
 _LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
 
@@ -74,8 +75,18 @@ class Trial:
 
     @property
     def record(self) -> AnyPath:
-        """The file that records why it was stopped or failed, if so."""
-        return self.folder / f"{self.name}.json"
+        """`record_file`."""
+        return record_file(self.folder, self.name)
+
+
+def record_file(folder: AnyPath, name: str) -> AnyPath:
+    """The file that records why a trial was stopped or failed, if so."""
+    return folder / f"{name}.json"
+
+
+def list_file(folder: AnyPath) -> AnyPath:
+    """The file with the names of a sweep's trials: of OUT/trials it is OUT/trials.json."""
+    return folder.with_name(f"{folder.name}.json")
 
 
 def grid_axis(text: str) -> Axis:
@@ -162,7 +173,7 @@ def grid_trials(
             config = parse(path, [*overrides, *point])
             values = system_value | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
-            trial = Trial(values, path, (*overrides, *point), config, folder / "trials")
+            trial = Trial(values, path, (*overrides, *point), config, folder / TRIALS)
             if trial.name in trials:
                 raise UserError("the same as another trial")
         trials[trial.name] = trial

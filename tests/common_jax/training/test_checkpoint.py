@@ -17,7 +17,8 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.io import checksums
-from common_jax.training.checkpoint import Checkpoints, comparable_score
+from common_jax.training.best import comparable_score
+from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import TrainState
 

@@ -77,8 +77,45 @@ def test_the_description_fits_requests_and_answers(client):
     jsonschema.validate(refused, components | error, jsonschema.Draft202012Validator)
 
 
+def test_the_description_fits_the_list_of_models_and_the_other_answers(client):
+    document = client.get("/openapi.json").json()
+    components = {"components": document["components"]}
+    for path in ("/v1/models", "/healthz"):
+        content = document["paths"][path]["get"]["responses"]["200"]["content"]
+        schema = components | content["application/json"]["schema"]
+        answer = client.get(path).json()
+        jsonschema.validate(answer, schema, jsonschema.Draft202012Validator)
+        assert not jsonschema.Draft202012Validator(schema).is_valid({})
+    models = document["components"]["schemas"]["Model"]
+    assert {*models["properties"]} == {*client.get("/v1/models").json()["models"][0]}
+
+
+def test_the_page_of_the_api_has_each_path_schema_and_example(client):
+    page, document = client.get("/docs").text, client.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        assert all(f"<h2><code>{name.upper()} {path}</code></h2>" in page for name in methods)
+    for name in document["components"]["schemas"]:
+        assert f'<h3 id="schema-{name}">' in page
+    for anchor in re.findall(r'href="#([^"]*)"', page):
+        assert f'id="{anchor}"' in page
+    for language in ("curl", "Python", "JavaScript"):
+        assert page.count(f'data-language="{language}"') == 4  # of models
+    assert "<dt><code>explain</code> boolean</dt><dd>default false; " in page
+    for file in re.findall(r'(?:src|href)="([^"#]+)"', page):
+        assert file.startswith("/") and client.get(file).status_code == 200, file
+    assert not re.search(r"<style|style=| on\w+=|<script(?! type=\"module\" src=)", page)
+
+
 def test_every_response_has_the_security_headers(client):
-    for path in ("/", "/models/toy", "/static/page.js", "/v1/models", "/nothing", "/metrics"):
+    for path in (
+        "/",
+        "/docs",
+        "/models/toy",
+        "/static/page.js",
+        "/v1/models",
+        "/nothing",
+        "/metrics",
+    ):
         headers = client.get(path).headers
         assert headers["x-content-type-options"] == "nosniff"
         policy = headers["content-security-policy"]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from common_jax.data.padding import padded_width
 from launch.serve.batching import Batcher, batch_size
-from launch.serve.limits import Limits, Refused
+from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
+from launch.web.app import Refused
 from tests.launch.serve.toy_server import Line, Reverser
 
 LINES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=40).map(" ".join)

@@ -174,7 +174,7 @@ def test_the_server_holds_no_model_code_of_exports(folders):
     exports = [f"{name}={path}" for name, path in folders.items() if "export" in name]
     code = (
         "import sys\nfrom launch.serve import __main__ as serve\n"
-        "import launch.serve.server as server\n"
+        "import launch.web.server as server\n"
         "server.Server.run = lambda *_: print(sorted({m.split('.')[0] for m in sys.modules}"
         " & {'flax', 'optax', 'orbax'}), flush=True)\nserve.main(sys.argv[1:])"
     )

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from common_jax.errors import UserError
-from launch.serve.server import listen
+from launch.web.server import listen
 from tests.launch.serve.bad_requests import BAD, GOOD, SLOW, Bad
 from tests.launch.serve.toy_server import ROOT, post, running
 

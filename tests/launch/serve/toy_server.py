@@ -14,11 +14,11 @@ from common_jax.errors import UserError
 from common_jax.predictor import Option, Predictor
 from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import INTEGER, STRING, Schema, Text, View, array, record
-from launch.serve import server
 from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import Model
+from launch.web import server
 
 ROOT = Path(__file__).parents[3]
 LIMITS = Limits(inputs=4, length=50, queue=8, timeout=2.0)

@@ -2,16 +2,22 @@
 
 import asyncio
 import contextlib
+import ipaddress
+import logging
+import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from common_jax.errors import UserError
-from launch.serve.app import Service
+from launch.web.app import Application
+
+_log = logging.getLogger(__name__)
 
 HEADER_SECONDS = 10.0  # for the headers of a request
 DRAIN_SECONDS = 6.0  # after a signal, for requests in flight; then they are given up
@@ -76,10 +82,10 @@ class Protocol(H11Protocol):
 class Server(uvicorn.Server):
     """A server that stops upon SIGTERM or SIGINT: it answers the requests in flight and returns."""
 
-    def __init__(self, service: Service):
+    def __init__(self, application: Application):
         super().__init__(
             uvicorn.Config(
-                service.app,
+                application.app,
                 http=Protocol,
                 ws="none",
                 lifespan="off",
@@ -91,7 +97,7 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=STOP_SECONDS,
             )
         )
-        self._service = service
+        self._application = application
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -105,9 +111,23 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.stopping = True
-        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._service.abandon)
+        self._application.stopping = True
+        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._application.abandon)
         await super().shutdown(sockets)
+
+
+def serve(application: Application, listening: socket.socket, what: str) -> NoReturn:
+    """Serves until a signal; then exits with status 0, without waiting for what is still computed.
+
+    Args:
+      what: is served, for the line that names the address.
+    """
+    if not _is_loopback(listening.getsockname()[0]):
+        _log.warning("other machines can reach this server, which has no password")
+    print(f"serving {what} at {address(listening)}/", flush=True)
+    Server(application).run([listening])
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -128,3 +148,10 @@ def address(listening: socket.socket) -> str:
     """The address of a listening socket, for a browser."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # an IPv6 address with a scope
+        return False

@@ -1,0 +1,76 @@
+"""Whether another process holds a lock, without taking it, which could turn that process away."""
+
+import contextlib
+import os
+import re
+import socket
+import time
+from typing import Any, cast
+
+from common_jax.errors import UserError
+from common_jax.io.changes import ChangingFile
+from common_jax.io.lease import LEASE_SECONDS, FolderRecord, ObjectRecord, Version, holder
+from common_jax.io.lock import lease_folder
+from common_jax.io.paths import AnyPath, in_bucket
+
+_HOLDER = re.compile(r"process (\d+) on (\S+)")
+_LOCKS = "/proc/locks"  # of Linux: the kind, the process and the file of each lock
+
+
+class LockState:
+    """The state of a lock (`common_jax.io.lock`), as far as it can be seen.
+
+    A lease is held while its record changes: until it has been seen for `LEASE_SECONDS` without a
+    change, it counts as held. A lock on a file is held if its process runs on this machine and, on
+    Linux, the system lists the lock; that of another machine cannot be seen.
+    """
+
+    def __init__(self, file: AnyPath):
+        self._file, self._content, self._name = file, ChangingFile(file), ""
+        self._generation, self._since = b"", 0.0
+
+    def look(self) -> tuple[bool | None, str]:
+        """Whether the lock is held, None if that cannot be seen; and by which process, or by which
+        one it was last.
+
+        Raises:
+          UserError: by a bucket.
+        """
+        if in_bucket(self._file):
+            return self._leased(ObjectRecord(cast(Any, self._file).key).read())
+        folder = cast(Any, lease_folder(self._file))
+        if folder.exists():
+            with contextlib.suppress(UserError):  # of a disk that cannot be read just now
+                return self._leased(FolderRecord(folder).read())
+        changed, content = self._content.read()
+        if changed:
+            self._name = holder(content or b"")
+        if (match := _HOLDER.match(self._name)) is None:
+            return False, self._name
+        if match[2] != socket.gethostname():
+            return None, self._name
+        return _holds(int(match[1]), self._file), self._name
+
+    def _leased(self, version: Version) -> tuple[bool, str]:
+        if version.generation != self._generation:
+            self._generation, self._since = version.generation, time.monotonic()
+        fresh = time.monotonic() - self._since < LEASE_SECONDS
+        return bool(version.content) and fresh, holder(version.content)
+
+
+def _holds(process: int, path: AnyPath) -> bool:
+    """Whether a process of this machine runs and, where the system lists locks, holds one on a
+    file."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    try:
+        with open(_LOCKS) as file:
+            listed = file.read()
+        inode = path.stat().st_ino
+        return re.search(rf"\bFLOCK\b.* {process} \S+:{inode} ", listed) is not None
+    except OSError:
+        return True
