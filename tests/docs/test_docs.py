@@ -180,6 +180,8 @@ def test_commands_that_do_not_train_run(name, argv, monkeypatch, capsys, tmp_pat
 
 def _quick_snippets():
     for page in PAGES:
+        if page.stem == "attention":  # tests/docs/test_attention.py runs its snippets
+            continue
         for block in blocks(page):
             if block.language == "python" and "runs/" not in block.text and not block.needs:
                 yield pytest.param(block, id=str(block))
