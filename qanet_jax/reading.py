@@ -64,6 +64,7 @@ class Reading:
 
 
 def as_json(span: PredictedSpan) -> dict[str, Any]:
+    """An answer with its place and probability, as predictions have it."""
     return {
         "answer": span.text,
         "start": span.start,
