@@ -190,6 +190,7 @@ class GRU(_Recurrent):
     def step(
         self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
     ) -> State:
+        """The state after the next word (Cho et al. 2014)."""
         of_word = jnp.split(projected, 3, axis=-1)
         of_state = jnp.split(self._product(state.hidden, weights), 3, axis=-1)
         reset, update = (nn.sigmoid(a + b) for a, b in zip(of_word[:2], of_state[:2], strict=True))

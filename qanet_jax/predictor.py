@@ -159,6 +159,7 @@ class QuestionAnswerer(Predictor):
 
     @property
     def reads_all(self) -> bool:  # type: ignore[override]
+        """Whether all lines are read before the first answer: with a file of vectors."""
         return bool(self._vectors)  # one pass over the file
 
     def parse(self, line: str, place: str) -> "_Request":

@@ -66,8 +66,9 @@ def attention(
         in the order of `masks.head_table`; dense only.
 
     Raises:
-      ValueError: if the implementation does not support the request.
+      ValueError: if the implementation does not support the request, or shapes do not fit.
     """
+    _require_shapes(query, key, value)
     symbolic = not all(isinstance(x.shape[1], int) for x in (query, key))
     if symbolic and implementation in ("auto", "banded"):
         implementation = "dense"  # an export has one form, for all lengths
@@ -109,6 +110,14 @@ def obstacles(
         "biases that are not relative": bias is not None and not bias.relative,
     }
     return {name: [f for f in features if requested[f]] for name, features in UNSUPPORTED.items()}
+
+
+def _require_shapes(query: Array, key: Array, value: Array) -> None:
+    shapes = query.shape, key.shape, value.shape
+    if any(len(shape) != 4 for shape in shapes):
+        raise ValueError(f"query, key and value are [batch, tokens, heads, size], not {shapes}")
+    if len({shape[2] for shape in shapes}) > 1 or query.shape[3] != key.shape[3]:
+        raise ValueError(f"query, key and value have different heads or sizes: {shapes}")
 
 
 def _banded_pays(query: Array, mask: Mask) -> bool:

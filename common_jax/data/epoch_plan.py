@@ -143,6 +143,7 @@ def _add_shape(best: np.ndarray, fit: np.ndarray, width: np.ndarray) -> np.ndarr
 
 
 def running(operation: np.ufunc, table: np.ndarray) -> np.ndarray:
+    """`operation` accumulated along every axis of a table: with np.add, sums of all prefixes."""
     for axis in range(table.ndim):
         table = operation.accumulate(table, axis=axis)
     return table

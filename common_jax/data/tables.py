@@ -106,10 +106,12 @@ class Table(FileSource):
 
     @property
     def is_csv(self) -> bool:
+        """Whether cells are texts, separated by a character."""
         return self.format == "csv"
 
     @property
     def has_objects(self) -> bool:
+        """Whether a cell may be a list or an object."""
         return self.format in ("parquet", "jsonl", "json")
 
     def rows(self, bad_examples: BadExamples) -> Iterator[Row]:

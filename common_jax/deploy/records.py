@@ -117,6 +117,7 @@ class TableRecords(Records):
 
     @functools.cached_property
     def header(self) -> Sequence[str]:  # type: ignore[override]
+        """The names of the columns; none for a table of objects."""
         if self.table.has_objects:
             return ()
         first = next(self.table.rows(BadExamples("skip")), None)

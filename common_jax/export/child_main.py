@@ -45,4 +45,5 @@ def _serve(connection: Connection, path: Path) -> None:
 
 
 def main() -> None:
+    """Serves the connection whose number is the first argument."""
     _serve(Connection(int(sys.argv[1])), Path(sys.argv[2]))

@@ -262,18 +262,23 @@ class BucketPath(gpath.PosixGPath):
     _backend = _Objects()  # type: ignore[assignment]
 
     def absolute(self) -> "BucketPath":
+        """The path itself: a URL is absolute."""
         return self
 
     def resolve(self, strict: bool = False) -> "BucketPath":
+        """The path itself: a bucket has no links."""
         return self
 
     def expanduser(self) -> "BucketPath":
+        """The path itself: a URL has no "~"."""
         return self
 
     def is_file(self) -> bool:
+        """Whether an object has this name."""
         return _Key(self).is_object()
 
     def rglob(self, pattern: str) -> Iterator["BucketPath"]:
+        """The objects below whose last name fits a pattern."""
         names = _Key(self).below()
         return (self / name for name in names if fnmatch.fnmatch(name.split("/")[-1], pattern))
 

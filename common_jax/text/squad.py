@@ -72,7 +72,9 @@ class Dataset(Protocol):
     name: str
     texts: tuple[str, ...]
 
-    def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]: ...
+    def source(self, split: str, key: str) -> Sequence[Mapping[str, Any]]:
+        """The records of a split."""
+        ...
 
 
 def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:

@@ -21,6 +21,7 @@ class StallTimer:
 
     @contextlib.contextmanager
     def at(self, cause: str) -> Iterator[None]:
+        """Adds the seconds of a block to those of a cause."""
         began = time.monotonic()
         yield
         self._seconds[cause] += time.monotonic() - began

@@ -137,6 +137,7 @@ class LocalAttention(SelfAttention):
             self.window = by_head()
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Gaussian | None:
+        """The Gaussian bias of these queries; None without local heads."""
         choice, (batch, length) = self.choice, query.shape[:2]
         if not choice.local_heads:
             return None

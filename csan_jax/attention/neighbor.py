@@ -53,6 +53,7 @@ class NeighborAttention(SelfAttention):
         self.log_sigma = self.param("log_sigma", start, (self.num_heads,))
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Distance:
+        """The bias of the distance, with each head's width."""
         return Distance(jnp.exp(jnp.maximum(self.log_sigma, math.log(LEAST))))
 
 

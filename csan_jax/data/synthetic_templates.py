@@ -91,6 +91,7 @@ class Template:
 
     @property
     def fillers(self) -> list[list[Forms]]:
+        """The words that fit each place of the template."""
         return [WORDS[name] for name in self.words.values()]
 
     def render(self, value: int, *words: Forms) -> Pair:

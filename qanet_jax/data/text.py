@@ -30,6 +30,7 @@ class TokenizedText:
 
     @classmethod
     def of(cls, text: str, rule: Rule) -> "TokenizedText":
+        """The words of a text, split by a rule."""
         spans = split_words(text, rule)
         return cls([text[start:end] for start, end in spans], spans)
 

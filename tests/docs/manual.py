@@ -23,9 +23,9 @@ from tests.launch.tiny_runs import EVERY_STEP, TINY
 ROOT = Path(__file__).parents[2]
 # in the order of the navigation: blocks use the runs of earlier pages
 _CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
-_NAV = re.findall(r"^ +- (?:\w+: )?(\w+\.md)$", _CONFIG, re.MULTILINE)
+NAV = re.findall(r"^ +- (?:\w+: )?(\w+\.md)$", _CONFIG, re.MULTILINE)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-PAGES += [ROOT / "docs" / name for name in [*_NAV, "api/index.md"]]
+PAGES += [ROOT / "docs" / name for name in [*NAV, "api/index.md"]]
 RESULTS = sorted((ROOT / "docs" / "results").rglob("*.md"))
 
 _FENCE = re.compile(

@@ -157,6 +157,14 @@ def test_each_block_has_a_language_and_each_snippet_can_be_parsed(page):
             ast.parse(block.text, str(block))
 
 
+def test_lines_of_code_fit_a_window_of_1280_pixels():
+    longest = 133  # docs/stylesheets/extra.css
+    lines = [
+        line for page in [*PAGES, *RESULTS] for b in blocks(page) for line in b.text.split("\n")
+    ]
+    assert max(map(len, lines)) <= longest
+
+
 def _quick_commands():
     for page in PAGES:
         for block in blocks(page):
@@ -180,6 +188,8 @@ def test_commands_that_do_not_train_run(name, argv, monkeypatch, capsys, tmp_pat
 
 def _quick_snippets():
     for page in PAGES:
+        if page.stem == "attention":  # tests/docs/test_attention.py runs its snippets
+            continue
         for block in blocks(page):
             if block.language == "python" and "runs/" not in block.text and not block.needs:
                 yield pytest.param(block, id=str(block))

@@ -137,6 +137,7 @@ class Child:
 
 
 def main() -> None:
+    """Runs a tracker with the arguments in the first line of standard input, as JSON."""
     arguments: dict[str, Any] = json.loads(sys.stdin.readline())
     child = Child(arguments.pop("seconds"))
     child.run(**arguments | {"folder": Path(arguments["folder"])})

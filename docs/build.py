@@ -1,0 +1,117 @@
+"""Builds the manual as a site: the pages of docs/, with a page for each package of the API.
+
+    uv run --group docs python docs/build.py            # writes site/; open site/index.html
+    uv run --group docs python docs/build.py FOLDER
+
+The pages and mkdocs.yml, completed, are written into a temporary folder, where Zensical builds
+them. Warnings, and pages that load anything from another host, are errors.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax", "launch/api")
+PAGES = ("*.md", "*.svg", "*.css", "*.js")
+SHIM = re.compile(r"https:[^\s\"]*/iframe-worker/shim")  # which the offline plugin loads
+_HOST = r"""["']?(?:https?:)?//[^\s"'>]*"""
+LOADED = re.compile(
+    rf"<(?:script|img|iframe|source)\b[^>]*\bsrc={_HOST}"
+    rf"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preconnect|preload|icon))[^>]*\bhref={_HOST}"
+)
+
+
+def api_pages() -> dict[str, str]:
+    """The Markdown of the API pages by path: one page for each package with modules."""
+    pages = {}
+    for package in PACKAGES:
+        for folder in sorted({path.parent for path in (ROOT / package).rglob("*.py")}):
+            name = ".".join(folder.relative_to(ROOT).parts)
+            files = [path for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
+            if files:
+                modules = [f"::: {name}.{path.stem}\n" for path in files]
+                pages[f"api/{name}.md"] = "\n".join([f"# `{name}`\n", *modules])
+    return pages
+
+
+def write_sources(folder: Path) -> Path:
+    """Writes all pages and the configuration into a folder; returns the configuration's path."""
+    docs = folder / "docs"
+    for pattern in PAGES:
+        for path in (ROOT / "docs").rglob(pattern):
+            copy = docs / path.relative_to(ROOT / "docs")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+    for path, text in api_pages().items():
+        (docs / path).write_text(text, encoding="utf-8")
+    messages = docs / "mistakes.md"  # their brackets are not references
+    messages.write_text(messages.read_text("utf-8").replace("][", "]\\["), encoding="utf-8")
+
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    results = sorted(path.relative_to(docs) for path in (docs / "results").rglob("*.md"))
+    pages = [{_title(path): str(path)} for path in results if path.name != "index.md"]
+    api = [{Path(path).stem: path} for path in api_pages()]
+    config["nav"] += [{"Results": ["results/index.md", *pages]}, {"API": ["api/index.md", *api]}]
+    (python,) = (
+        p["mkdocstrings"]["handlers"]["python"] for p in config["plugins"] if "mkdocstrings" in p
+    )
+    python["paths"] = [str(ROOT)]
+    python["options"]["extensions"] = [str(ROOT / "docs" / "griffe_docstrings.py")]
+    path = folder / "mkdocs.yml"
+    path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def _title(path: Path) -> str:
+    """The title of a page of results: its folder if `launch.reproduce` made it, else its name."""
+    path = path.relative_to("results")
+    return str(path.parent if path.name == "page.md" else path.with_suffix(""))
+
+
+def use_own_shim(site: Path) -> None:
+    """Makes the pages load the copy of `SHIM` in docs/javascripts."""
+    for path in site.rglob("*.html"):
+        copy = "../" * (len(path.relative_to(site).parts) - 1) + "javascripts/iframe-worker.js"
+        path.write_text(SHIM.sub(copy, path.read_text("utf-8")), encoding="utf-8")
+
+
+def loaded_from_elsewhere(site: Path) -> list[str]:
+    """The pages that load anything from another host, each with the first such element."""
+    texts = {path: path.read_text("utf-8") for path in sorted(site.rglob("*.html"))}
+    found = {path.relative_to(site): LOADED.search(text) for path, text in texts.items()}
+    return [
+        f"{path}: loads from another host: {match[0]}" for path, match in found.items() if match
+    ]
+
+
+def main(out: Path) -> None:
+    """Builds the site into the folder `out`, which it replaces."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = write_sources(Path(folder))
+        command = [
+            sys.executable,
+            "-m",
+            "zensical",
+            "build",
+            "--strict",
+            "--config-file",
+            str(config),
+        ]
+        if subprocess.run(command).returncode:
+            sys.exit("the manual was not built: see the warnings above")
+        site = Path(folder) / "site"
+        use_own_shim(site)
+        if wrong := loaded_from_elsewhere(site):
+            sys.exit("\n".join(wrong))
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.move(site, out)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "site"))
