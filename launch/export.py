@@ -30,29 +30,21 @@ Writes tokenizer or vocabulary, config, parameters, checksums and a model card (
 new folder, in one of four formats:
 
   stablehlo    compiled programs and the parameters: used without model code, flax or Orbax, on a
-               CPU, a CUDA GPU or a TPU, for any number of texts of any length. A translator has one
-               program for each --beam_size, a question answerer for each --count of answers,
-               and the other options of decoding are fixed in them (--length_penalty);
-               --workdir RUN --help lists the options of a run's model.
+               CPU, a CUDA GPU or a TPU, for texts of any length. A translator has one program for
+               each --beam_size, a question answerer for each --count of answers; other options of
+               decoding are fixed in them. --workdir RUN --help lists those of a run's model.
   safetensors  parameters by name
   orbax        parameters in Orbax's format
   ctranslate2  a plain Transformer that CTranslate2 computes (extra ctranslate2), several times as
                fast on a CPU; without a length penalty
 
---dtype stores matrices and tables of vectors in a smaller type, and norms and biases in float32:
-bfloat16 (not in ctranslate2) has half the size, int8, symmetric with a scale for each output
-channel, a quarter. Programs restore float32 when they are called, safetensors when they are loaded.
---evaluate dev adds to the card the scores of both weights on dev, and the times of a program.
-
---push also writes the export to a model hub with the API of huggingface.co (HF_TOKEN), from which
-load and --model read it: hf://OWNER/NAME@REVISION. It needs the extra hub.
-
+--dtype bfloat16 or int8 stores the weights in a half or a quarter of the size; --evaluate dev adds
+their score, and float32's, to the card. --push also writes the export to a model hub (HF_TOKEN,
+extra hub), from which load and --model read it: hf://OWNER/NAME@REVISION.
 Exports the best checkpoint; for a run with train.ema_decay, its moving average.
 
 example:
   python -m launch.export --workdir runs/csan/quickstart --out exports/translator
-  python -m launch.export --workdir runs/csan/multi30k --out exports/mean --format safetensors \\
-    --average 5
   python -m launch.export --workdir runs/qanet/squad --out exports/small --dtype int8 --evaluate dev
   python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt"""
 )

@@ -1,4 +1,4 @@
-"""Serves a live page of the runs in a folder or bucket: curves, scores, state, time left."""
+"""Serves a live page of the runs in a folder or bucket: state, time left, curves."""
 
 import contextlib
 import os

@@ -158,13 +158,13 @@ def test_step_by_step_decoding_gives_the_logits_of_teacher_forcing(changes):
     apply = lambda method, *inputs, **options: model.apply(
         params, *inputs, method=method, **options
     )
-    start = jax.jit(lambda s: apply("start", apply("encode", s, train=False), 6, 1))
-    cache, memory = start(sources)
+    start = jax.jit(lambda s: apply("start", apply("encode", s, train=False), s != 0, 6, 1))
+    cache, *constants = start(sources)
     step = jax.jit(lambda *inputs: apply("step", *inputs))
     for now in range(6):
         own = jnp.broadcast_to(jnp.arange(6) <= now, (3, 1, 6))
         previous = targets[:, max(now - 1, 0), None]
-        logits, cache = step(cache, memory, sources != 0, previous, jnp.int32(now), own)
+        logits, cache = step(cache, *constants, previous, jnp.int32(now), own)
         np.testing.assert_allclose(logits[:, 0], expected[:, now], atol=2e-5)
 
 

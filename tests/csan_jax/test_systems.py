@@ -95,15 +95,16 @@ def test_steps_give_the_logits_of_teacher_forcing(hypotheses):
     apply = lambda method, *inputs, **options: model.apply(
         params, *inputs, method=method, **options
     )
-    start = jax.jit(lambda s: apply("start", apply("encode", s, train=False), 5, hypotheses))
-    cache, layers = start(SOURCES)
+    encode = lambda s: apply("encode", s, train=False)
+    start = jax.jit(lambda s: apply("start", encode(s), s != 0, 5, hypotheses))
+    cache, *constants = start(SOURCES)
     step = jax.jit(lambda *inputs: apply("step", *inputs))
     own = np.eye(hypotheses, dtype=bool)
     for now in range(5):
         past = np.repeat((np.arange(5) <= now)[:, None], hypotheses, 1)
         ancestry = (past[None] & own[:, None]).reshape(1, hypotheses, -1).repeat(2, 0)
         previous = TARGETS[:, max(now - 1, 0), None].repeat(hypotheses, 1)
-        logits, cache = step(cache, layers, SOURCES != 0, previous, jnp.int32(now), ancestry)
+        logits, cache = step(cache, *constants, previous, jnp.int32(now), ancestry)
         want = np.repeat(expected[:, now, None], hypotheses, 1)
         np.testing.assert_allclose(logits, want, atol=2e-5)
 

@@ -115,7 +115,7 @@ def test_a_users_file_comes_before_an_installed_config(foreign):
         (["train", "--config", "attconv/snli:nse-origin"], "did you mean 'nse-original'"),
         (["reproduce", "csan/figur2"], "no such table; did you mean 'csan/figure2'"),
         (["sweep", "--config", "attconv/quickstart", "--seeds", "2", "--out", "/proc/x"],
-         "/proc/x/trials: cannot be written"),
+         "/proc/x/trials.json: cannot be written"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_answered_in_one_line(argv, message, monkeypatch, capsys):

@@ -1,7 +1,6 @@
 """Batches: every input is answered as if it were alone."""
 
 import asyncio
-import json
 import logging
 
 import pytest
@@ -82,7 +81,7 @@ def test_an_input_that_fails_fails_alone(caplog):
 
     with caplog.at_level(logging.ERROR):
         first, failed, last = asyncio.run(requests())
-    assert [json.loads(answer[0])["reversed"] for answer in (first, last)] == ["a", "b"]
+    assert [answer[0].to_dict()["reversed"] for answer in (first, last)] == ["a", "b"]
     assert isinstance(failed, Refused) and failed.status == 500
     (record,) = caplog.records
     assert "RuntimeError" in record.getMessage() and "a crash" not in caplog.text
