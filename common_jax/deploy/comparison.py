@@ -14,7 +14,7 @@ from common_jax.config import MeshConfig
 from common_jax.data.batches import Batch
 from common_jax.errors import UserError
 from common_jax.export.format import Manifest
-from common_jax.export.weights import restored
+from common_jax.export.weights import restored, restoring
 from common_jax.predictor import format_options
 from common_jax.training.evaluate import evaluate
 from common_jax.training.mesh import make_mesh
@@ -65,21 +65,17 @@ def compare(
     task.prepare()
     mesh = make_mesh(MeshConfig(data=1))
     step = make_predict_step(task, mesh, final=True)
-    dtype = str(manifest.dtype)
+    sides = {"float32": params, str(manifest.dtype): weights}
     scores = {
-        name: evaluate(task, values, split, step, mesh).metrics
-        for name, values in {"float32": params, dtype: restored(weights)}.items()
+        dtype: evaluate(task, restored(values), split, step, mesh).metrics
+        for dtype, values in sides.items()
     }
     device = jax.devices()[0].device_kind
     if not manifest.programs:
         return Comparison(split, scores, {}, 0, "", device)
     program = next(iter(manifest.programs.values()))
-    serve: Callable[..., Any] = functools.partial(task.serve, **program)
-    of_stored = lambda weights, arrays: serve(restored(weights), arrays)
-    calls = {
-        "float32": functools.partial(jax.jit(serve), params),
-        dtype: functools.partial(jax.jit(of_stored), weights),
-    }
+    serve = jax.jit(restoring(functools.partial(task.serve, **program)))
+    calls = {dtype: functools.partial(serve, values) for dtype, values in sides.items()}
     batches, examples = _batches(task, split)
     seconds = _medians(calls, batches)
     return Comparison(split, scores, seconds, examples, format_options(program), device)

@@ -17,7 +17,7 @@ from common_jax.errors import UserError
 from common_jax.export.child import ChildPrograms, Limits
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.operations import require_allowed
-from common_jax.export.weights import require_scales, restored
+from common_jax.export.weights import require_scales, restoring
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
 from common_jax.predictor import (
     BoundedProgram,
@@ -45,9 +45,8 @@ def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -
         name: jax.ShapeDtypeStruct(export.symbolic_shape(dims, scope=scope), dtype)
         for name, (dims, dtype) in inputs.items()
     }
-    program = jax.jit(lambda params, arrays: serve(restored(params), arrays))
     with _without_file_names():
-        exported = export.export(program, platforms=PLATFORMS)(params, arrays)
+        exported = export.export(jax.jit(restoring(serve)), platforms=PLATFORMS)(params, arrays)
     require_allowed(exported, "the model")
     return bytes(exported.serialize())
 

@@ -13,7 +13,7 @@ stay float32. `restored` converts all to float32, in which models compute.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -54,6 +54,11 @@ def restored(params: Mapping[str, Any]) -> dict[str, Any]:
             if not name.endswith(SCALE)
         }
     )
+
+
+def restoring(serve: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`serve(params, arrays)` for `stored` parameters instead of float32 ones."""
+    return lambda weights, arrays: serve(restored(weights), arrays)
 
 
 def require_scales(place: str, params: Mapping[str, Any]) -> None:

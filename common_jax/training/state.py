@@ -87,9 +87,8 @@ def run_key(seed: int, mesh: Mesh) -> Array:
 def _fresh(task: Task, key: Array) -> TrainState:
     """The state before the first step, with the boxes that name the axes of parameters and of the
     optimizer state."""
-    from common_jax.training.optimizer import (
-        make_optimizer,
-    )  # imports optax, which readers need not
+    # imports optax, which reading a run does not need
+    from common_jax.training.optimizer import make_optimizer
 
     params = task.init(key)
     ema = jax.tree.map(jnp.copy, params) if task.config.train.ema_decay else None

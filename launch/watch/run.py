@@ -19,6 +19,7 @@ State = Literal["running", "not begun", "finished", "stopped", "failed"]
 STATES: tuple[State, ...] = ("running", "not begun", "finished", "stopped", "failed")
 _SILENT = 300.0  # seconds without a line, after which a run of another machine may have ended
 _GAPS = 10  # or this number of the longest times between two lines
+_BY_SWEEP = "by the sweep, as others did better"
 _KILLED = "its process ended without a record, as when it is killed"
 
 
@@ -151,16 +152,15 @@ class WatchedRun:
     @property
     def _recorded(self) -> list[Status]:
         """What is recorded of its end: by itself, and by its sweep."""
-        found = []
-        for name, text in (("end", "message"), ("record", "error")):
-            if (node := self._values.get(name)) is not None:
-                state = _get(node, "state", str)
-                if state in ("failed", "stopped"):
-                    note = _get(node, text, str)
-                    by_sweep = "by the sweep, as others did better" if name == "record" else ""
-                    found.append(Status("failed", note) if state == "failed"
-                                 else Status("stopped", note or by_sweep))  # fmt: skip
-        return found
+        sources = {"end": ("message", ""), "record": ("error", _BY_SWEEP)}
+        recorded: list[Status] = []
+        for name, (text, default) in sources.items():
+            node = self._values.get(name)
+            state: Any = None if node is None else _get(node, "state", str)
+            if node is not None and state in ("failed", "stopped"):
+                note = _get(node, text, str)
+                recorded.append(Status(state, note or (default if state == "stopped" else "")))
+        return recorded
 
     def _running(self) -> Status:
         if 0 < self.steps <= self.step:
