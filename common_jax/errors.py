@@ -18,6 +18,12 @@ class UserError(Exception):
         return [f"error: {self}"]
 
 
+def missing_extra(need: str, extra: str, end: str = "") -> UserError:
+    """The error for a missing package: "NEED needs the extra EXTRA (pip install ...)END"."""
+    install = f"pip install 'conv-attention-jax[{extra}]'"
+    return UserError(f"{need} needs the extra {extra} ({install}){end}")
+
+
 @contextlib.contextmanager
 def error_context(place: str | PurePath) -> Iterator[None]:
     """Prefixes the message of a UserError with its location."""

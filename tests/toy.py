@@ -30,6 +30,16 @@ class ToyConfig:
     paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
 
+def four_steps(folder, task="tests.toy:Toy", **changes):
+    """A config of four steps with its cache in the folder; `changes` are of `TrainConfig`."""
+    return ToyConfig(
+        task,
+        data=SourceConfig("generated", cache_dir=str(folder / "cache")),
+        train=TrainConfig(steps=4, evaluate_every=2, checkpoint_every=2, **changes),
+        mesh=MeshConfig(data=1),
+    )
+
+
 class Digits(str):
     @property
     def lengths(self):

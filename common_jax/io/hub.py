@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, missing_extra
 from common_jax.fields import require
 from common_jax.io.checksums import is_inside
 from common_jax.io.paths import HF
@@ -100,10 +100,7 @@ def upload(folder: Path, name: str) -> str:
 def library(name: str) -> Any:
     """huggingface_hub, with bars on terminals alone; raises UserError if it is not installed."""
     if importlib.util.find_spec("huggingface_hub") is None:
-        raise UserError(
-            f"{name}: huggingface_hub is not installed; models of a hub need the extra hub "
-            "(pip install 'conv-attention-jax[hub]')"
-        )
+        raise missing_extra(f"{name}: huggingface_hub is not installed; a model of a hub", "hub")
     import huggingface_hub.errors
     import huggingface_hub.utils
 

@@ -11,26 +11,28 @@ _PACKAGES = ("attconv_jax", "common_jax", "csan_jax", "launch", "qanet_jax")
 
 @contextlib.contextmanager
 def messages() -> Iterator[None]:
-    """Shows the messages of this project on standard error, and only errors of libraries, until the
-    end of the context. Changes nothing where messages are shown already, as by a command;
-    `logging.disable(logging.INFO)` shows warnings only, and no progress."""
+    """Shows this project's messages, and libraries' from their `LIBRARY_LEVELS` on, on standard
+    error, until the end of the context. Changes nothing if messages are shown already, as by a
+    command; `logging.disable(logging.INFO)` hides all but warnings and errors."""
     if logging.getLogger(__name__).isEnabledFor(logging.INFO):
         yield
         return
-    own, others = ([logging.getLogger(n) for n in names] for names in (_PACKAGES, LIBRARY_LEVELS))
-    before = [(logger, logger.level, logger.propagate) for logger in (*own, *others)]
+    project, libraries = (
+        [logging.getLogger(n) for n in names] for names in (_PACKAGES, LIBRARY_LEVELS)
+    )
+    states = [(logger, logger.level, logger.propagate) for logger in (*project, *libraries)]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     try:
-        for logger in own:
+        for logger in project:
             logger.setLevel(logging.INFO)
-            logger.propagate = False  # to handlers that libraries add, absl's
+            logger.propagate = False  # not to handlers that libraries add, such as absl's
             logger.addHandler(handler)
-        for logger in others:
+        for logger in libraries:
             logger.setLevel(LIBRARY_LEVELS[logger.name])
         yield
     finally:
-        for logger, level, propagates in before:
+        for logger, level, propagates in states:
             logger.setLevel(level)
             logger.propagate = propagates
             logger.removeHandler(handler)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, missing_extra
 from launch.measure.chips import CHIPS, GIB, Chip, Gpu
 
 if TYPE_CHECKING:
@@ -197,10 +197,7 @@ def topology_devices(topology: str) -> Sequence[Any]:
     gpu, extra = CHIPS[name].gpu, "cuda" if CHIPS[name].gpu else "tpu"
     needed = "jax_cuda13_plugin" if gpu else "libtpu"
     if importlib.util.find_spec(needed) is None:
-        raise UserError(
-            f"--topology {topology}: needs the extra {extra} "
-            f"(pip install 'conv-attention-jax[{extra}]'), though no such device"
-        )
+        raise missing_extra(f"--topology {topology}:", extra, ", though no such device")
     try:
         if gpu is None:
             return topologies.get_topology_desc(platform="tpu", topology_name=topology).devices

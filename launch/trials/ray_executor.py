@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.errors import Interrupted, UserError
+from common_jax.errors import Interrupted, UserError, missing_extra
 from common_jax.training.best import comparable_score
 from common_jax.training.preemption import PreemptionHandler
 from launch.trials.local_executor import run_trial
@@ -57,9 +57,8 @@ def run_on_ray(
         import ray
         from ray import tune
     except ImportError as error:
-        raise UserError(
-            "--executor ray: needs Ray, of the extra cluster "
-            "(pip install 'conv-attention-jax[cluster]')"
+        raise missing_extra(
+            "--executor ray: Ray is not installed; this executor", "cluster"
         ) from error
 
     class Watch(tune.Callback):

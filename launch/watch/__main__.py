@@ -9,7 +9,7 @@ from launch.cli import Parser, configure_logging, run
 from launch.web.arguments import add_address, require_extra
 
 _EVERY, _EVERY_IN_BUCKET = 5.0, 15.0  # seconds
-_NICE = 5  # more, and on a busy machine the page takes minutes
+_NICE = 5  # with more, the page takes minutes on a busy machine
 
 DESCRIPTION = (
     __doc__

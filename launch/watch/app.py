@@ -19,14 +19,13 @@ from launch.watch.folder import WatchedFolder
 from launch.watch.run import WatchedRun
 from launch.web.app import STOPPING, Application, Refused
 
-_KEPT = 16  # choices of runs whose parts are kept
+_CACHED = 16  # versions whose parts are kept
 
 
 class Watch(Application):
     """The page at /, and at /live its parts as JSON.
 
-    Nothing is read, and no chart drawn, but upon a request; in one thread, since matplotlib is
-    used by one at a time.
+    Files are read and charts drawn upon requests only, in one thread, as matplotlib requires.
     """
 
     def __init__(self, folder: WatchedFolder, hosts: Sequence[str]):
@@ -35,29 +34,29 @@ class Watch(Application):
             Route("/live", self._live),
             Route("/static/report.css", self._style),
         ]
-        # Charts have style attributes; texts in them, as all others, are escaped.
+        # Charts have style attributes, and all texts are escaped.
         policy = {"style-src": "'self' 'unsafe-inline'", "form-action": "'self'"}
         super().__init__(routes, __package__, hosts, policy=policy)
         self._folder = folder
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "watch")
         self._parts = collections.OrderedDict[str, dict[str, str]]()
-        self._looks = set[asyncio.Future[Any]]()
-        self._drawing = 0.0  # seconds of computing that the last charts took
-        self._thread.submit(self._look, None)  # imports what draws
+        self._pending = set[asyncio.Future[Any]]()
+        self._drawing_seconds = 0.0  # of computing, for the last charts
+        self._thread.submit(self._refresh, None)  # imports matplotlib before the first request
 
     def abandon(self) -> None:
-        for look in self._looks:
-            look.cancel()
+        for task in self._pending:
+            task.cancel()
 
     async def _page(self, request: Request) -> Response:
-        _, parts = await self._now(request)
+        _, parts = await self._refreshed(request)
         title = page.printable(self._folder.path.absolute().name or str(self._folder.path))
         return HTMLResponse(page.page(title, parts))
 
     async def _live(self, request: Request) -> Response:
         """The parts, unless they are those of the `version` of the request."""
-        version, parts = await self._now(request)
-        body = {"version": version, "pause": self._folder.pause(self._drawing)}
+        version, parts = await self._refreshed(request)
+        body = {"version": version, "pause": self._folder.pause(self._drawing_seconds)}
         if version != request.query_params.get("version"):
             body["parts"] = parts
         return JSONResponse(body)
@@ -65,13 +64,13 @@ class Watch(Application):
     async def _style(self, request: Request) -> Response:
         return Response(STYLE, media_type="text/css")
 
-    async def _now(self, request: Request) -> tuple[str, dict[str, str]]:
+    async def _refreshed(self, request: Request) -> tuple[str, dict[str, str]]:
         chosen = request.query_params.getlist("run") if "run" in request.query_params else None
         loop = asyncio.get_running_loop()
-        look = loop.run_in_executor(self._thread, self._look, chosen)
-        self._looks.add(look)
+        task = loop.run_in_executor(self._thread, self._refresh, chosen)
+        self._pending.add(task)
         try:
-            return await look
+            return await task
         except UserError as error:
             raise Refused(503, page.printable(str(error))) from None
         except asyncio.CancelledError:
@@ -79,10 +78,10 @@ class Watch(Application):
                 raise
             raise Refused(503, STOPPING) from None
         finally:
-            self._looks.discard(look)
+            self._pending.discard(task)
 
-    def _look(self, names: Sequence[str] | None) -> tuple[str, dict[str, str]]:
-        """The version and the parts for the chosen runs; None for a choice of this server's."""
+    def _refresh(self, names: Sequence[str] | None) -> tuple[str, dict[str, str]]:
+        """The version and the parts for the named runs; None is `page.initially_chosen`."""
         self._folder.look()
         runs = [*self._folder.runs.values()]
         chosen = [run for run in runs if page.printable(run.name) in (names or ())]
@@ -91,9 +90,9 @@ class Watch(Application):
         began = time.thread_time()
         if version not in self._parts:
             self._parts[version] = page.parts(runs, chosen)
-        self._drawing = time.thread_time() - began
+        self._drawing_seconds = time.thread_time() - began
         self._parts.move_to_end(version)
-        while len(self._parts) > _KEPT:
+        while len(self._parts) > _CACHED:
             self._parts.popitem(last=False)
         return version, self._parts[version]
 

@@ -13,10 +13,10 @@ from common_jax.io.threads import threaded_map
 from launch.trials.trials import TRIALS, list_file
 from launch.watch.run import WatchedRun
 
-_DEEPEST = 6  # folders below the watched one
-_MOST = 2000  # runs
+_MAX_DEPTH = 6  # folders below the watched one
+_MAX_RUNS = 2000
 _SEARCH_SECONDS = 10.0  # between two searches for new runs
-_BUSY = 20  # a part of its time, in which it may compute
+_PAUSE_FACTOR = 20  # seconds of pause for each second of computing
 _THREADS = 16  # for requests to a bucket
 
 
@@ -25,7 +25,7 @@ class WatchedFolder:
 
     Attributes:
       path: the folder.
-      runs: by their names, those of a sweep in its order.
+      runs: by name, those of a sweep in its order.
       busy: seconds of computing that the last look took.
     """
 
@@ -38,7 +38,7 @@ class WatchedFolder:
           UserError: if the folder is missing, or has no run.
         """
         self.path, self.runs, self.busy = path, dict[str, WatchedRun](), 0.0
-        self._every, self._searched, self._looked = every, -_SEARCH_SECONDS, -every
+        self._every, self._last_search, self._last_look = every, -_SEARCH_SECONDS, -every
         if not in_bucket(path) and not os.path.isdir(path):
             raise UserError(f"{path}: {'not a folder' if path.exists() else 'no such folder'}")
         self.look()
@@ -46,22 +46,22 @@ class WatchedFolder:
             raise UserError(f"{path}: no run in it, nor in the folders below it")
 
     def pause(self, further: float = 0.0) -> float:
-        """The time between two looks, which with `further` seconds compute in at most a twentieth
-        of it."""
-        return max(self._every, _BUSY * (self.busy + further))
+        """Seconds between two looks: at least 20 times those that the last one computed, and
+        `further` ones, such as for charts."""
+        return max(self._every, _PAUSE_FACTOR * (self.busy + further))
 
     def look(self) -> None:
-        """Reads what is new, unless the last look was just now.
+        """Reads what is new, unless the pause since the last look is not over.
 
         Raises:
-          UserError: by a bucket.
+          UserError: if a bucket cannot be read.
         """
         now, computed = time.monotonic(), time.thread_time()
-        if now - self._looked < self.pause():
+        if now - self._last_look < self.pause():
             return
-        if now - self._searched >= max(_SEARCH_SECONDS, self.pause()):
+        if now - self._last_search >= max(_SEARCH_SECONDS, self.pause()):
             self._search()
-            self._searched = now
+            self._last_search = now
         if in_bucket(self.path):
             changing = [run for run in self.runs.values() if run.status.state != "finished"]
             for _ in threaded_map(WatchedRun.look, changing, _THREADS):
@@ -69,22 +69,22 @@ class WatchedFolder:
         else:
             for run in self.runs.values():
                 run.look()
-        self._looked, self.busy = time.monotonic(), time.thread_time() - computed
+        self._last_look, self.busy = time.monotonic(), time.thread_time() - computed
 
     def _search(self) -> None:
-        """Finds new runs, and forgets deleted ones."""
-        found: dict[str, bool] = {}
-        for name, is_trial in self._names():
-            found.setdefault(name, is_trial)
-            if len(found) > _MOST:
-                raise UserError(f"{self.path}: more than {_MOST} runs; watch a folder in it")
+        """Adds new runs, and removes deleted ones."""
+        is_trial_of: dict[str, bool] = {}
+        for name, is_trial in self._run_names():
+            is_trial_of.setdefault(name, is_trial)
+            if len(is_trial_of) > _MAX_RUNS:
+                raise UserError(f"{self.path}: more than {_MAX_RUNS} runs; watch a folder in it")
         known = self.runs
         self.runs = {
             name: known.get(name) or WatchedRun(self.path / name, name, is_trial)
-            for name, is_trial in found.items()
+            for name, is_trial in is_trial_of.items()
         }
 
-    def _names(self) -> Iterator[tuple[str, bool]]:
+    def _run_names(self) -> Iterator[tuple[str, bool]]:
         """The names of the runs, and whether each is a trial of a sweep."""
         for folder, files in self._folders():
             here = self.path / folder if folder else self.path
@@ -93,12 +93,12 @@ class WatchedFolder:
                 if MANIFEST not in files:
                     yield folder or ".", here.parent.name == TRIALS
             elif listed.name in files:
-                for name in _listed(listed):
+                for name in _trial_names(listed):
                     yield f"{folder}/{TRIALS}/{name}".lstrip("/"), True
 
     def _folders(self) -> Iterator[tuple[str, set[str]]]:
-        """The names of folders, relative to the watched one, with those of their files; folders in
-        those of runs are left out on a disk."""
+        """The names of folders, relative to the watched one, each with the names of its files; on a
+        disk without the folders inside runs."""
         if in_bucket(self.path):
             folders: dict[str, set[str]] = {"": set()}
             for name in cast(Any, self.path).key.below():
@@ -109,14 +109,14 @@ class WatchedFolder:
         for folder, names, files in os.walk(self.path, followlinks=True):
             relative = os.path.relpath(folder, self.path)
             relative = "" if relative == "." else relative
-            if CONFIG in files or relative.count(os.sep) >= _DEEPEST - 1:
+            if CONFIG in files or relative.count(os.sep) >= _MAX_DEPTH - 1:
                 names.clear()
             names[:] = sorted(name for name in names if not name.startswith((".", "__")))
             yield relative.replace(os.sep, "/"), set(files)
 
 
-def _listed(file: AnyPath) -> list[str]:
-    """The names of a sweep's trials; none of another file."""
+def _trial_names(file: AnyPath) -> list[str]:
+    """The names of the trials in a sweep's list; none if the file is not such a list."""
     try:
         names = read_json(file).get("names", list[str])
     except UserError:

@@ -16,7 +16,7 @@ from launch.trials.trials import TRIALS
 from launch.watch.run import STATES, WatchedRun, duration
 from launch.web import html as frame
 
-MOST_CHOSEN = 7  # runs that are chosen unless the reader chooses: as many as there are colours
+MOST_CHOSEN = 7  # runs that are chosen at first, at most: the number of colours
 _MOST_POINTS = 600  # of a curve
 _LONGEST = 120  # characters of a setting
 _HEAD = ("run", "state", "step", "loss", "dev", "best dev", "scores", "steps/s", "time left")
@@ -30,11 +30,7 @@ class Labelled(NamedTuple):
 
 
 def page(title: str, parts: Mapping[str, str]) -> str:
-    """The page.
-
-    Args:
-      parts: as of `parts`.
-    """
+    """The page, with the HTML of `parts`."""
     sections = "".join(f'<div id="{name}">{part}</div>' for name, part in parts.items())
     body = (
         '<p id="time" role="status"></p><form id="form" method="get">'
@@ -45,7 +41,7 @@ def page(title: str, parts: Mapping[str, str]) -> str:
 
 
 def parts(runs: Sequence[WatchedRun], chosen: Sequence[WatchedRun]) -> dict[str, str]:
-    """The parts of the page by name: HTML."""
+    """The HTML of each part of the page, by the id of its element."""
     names = (f"chart{number}" for number in itertools.count())
     labels = _labels(chosen)
     curves, settings = _curves(chosen, labels), _settings(chosen, labels)
@@ -57,8 +53,8 @@ def parts(runs: Sequence[WatchedRun], chosen: Sequence[WatchedRun]) -> dict[str,
 
 
 def initially_chosen(runs: Sequence[WatchedRun]) -> list[WatchedRun]:
-    """The runs that are shown unless the reader chooses others: those that train, then others
-    that have begun, the last ones first, in the order of `runs`."""
+    """The runs that are chosen at first, in the order of `runs`: those that train, then others
+    that have begun, the most recently changed first, `MOST_CHOSEN` at most."""
     order = sorted(runs, key=lambda run: (run.status.state == "running", run.changed), reverse=True)
     names = {run.name for run in [run for run in order if run.fields][:MOST_CHOSEN]}
     return [run for run in runs if run.name in names]
@@ -85,7 +81,8 @@ def _curves(runs: Sequence[WatchedRun], labels: Mapping[str, str]) -> list[Secti
 
 
 def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """At most about `_MOST_POINTS` lines of training and of validations, the last ones too."""
+    """Evenly spaced lines, about `_MOST_POINTS` at most of training and of validations each, with
+    the last ones."""
     kept: list[Mapping[str, Any]] = []
     for validation in (False, True):
         group = [line for line in lines if (line.get("split") == "dev") == validation]
@@ -134,8 +131,8 @@ def _summary(runs: Sequence[WatchedRun]) -> str:
 def seconds_left(runs: Iterable[WatchedRun]) -> float | None:
     """The time until runs that train, and those of a sweep that have not begun, are finished.
 
-    As many train at once as do now, and those that have not begun take the mean time of the others.
-    None if none trains, or it is unknown.
+    Assumes that as many go on training at once, and that those that have not begun take the mean
+    time of the others. None if none trains, or the time is unknown.
     """
     runs = [*runs]
     lefts = [r.status.seconds_left for r in runs if r.status.state == "running"]
@@ -197,5 +194,5 @@ def _title(task: str) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without characters that UTF-8 cannot have, as in names of files."""
+    """A text with escapes for surrogates, which UTF-8 lacks and names of files may have."""
     return text.encode(errors="backslashreplace").decode()

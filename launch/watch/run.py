@@ -17,9 +17,9 @@ from launch.trials.trials import record_file
 
 State = Literal["running", "not begun", "finished", "stopped", "failed"]
 STATES: tuple[State, ...] = ("running", "not begun", "finished", "stopped", "failed")
-_SILENT = 300.0  # seconds without a line, after which a run of another machine may have ended
-_GAPS = 10  # or this number of the longest times between two lines
-_BY_SWEEP = "by the sweep, as others did better"
+_SILENT_SECONDS = 300.0  # without a line, after which a run of another machine counts as stopped
+_SILENT_GAPS = 10  # or this many times the longest time between two lines, if that is longer
+_STOPPED_BY_SWEEP = "by the sweep, as others did better"
 _KILLED = "its process ended without a record, as when it is killed"
 
 
@@ -38,7 +38,7 @@ class Status:
 
 
 class WatchedRun:
-    """A run, or a trial that has not begun.
+    """A run that may be in training, or a trial that has not begun.
 
     Attributes:
       name: its folder, relative to the watched one.
@@ -70,7 +70,7 @@ class WatchedRun:
         """Reads what is new.
 
         Raises:
-          UserError: by a bucket.
+          UserError: if a bucket cannot be read.
         """
         new = any([self._read(name) for name in self._files])
         replaced, texts = self._log.read()
@@ -144,15 +144,15 @@ class WatchedRun:
             return self._recorded[-1]
         if held is None:
             age = time.time() - max(file.modified for file in (self._log, self._files["config"]))
-            if age < max(_SILENT, _GAPS * _longest_gap(self.lines)):
+            if age < max(_SILENT_SECONDS, _SILENT_GAPS * _longest_gap(self.lines)):
                 return self._running()
             return Status("stopped", f"no line for {duration(age)}; last trained by {process}")
         return Status("failed", _KILLED)
 
     @property
     def _recorded(self) -> list[Status]:
-        """What is recorded of its end: by itself, and by its sweep."""
-        sources = {"end": ("message", ""), "record": ("error", _BY_SWEEP)}
+        """The ends that the run and its sweep recorded, the sweep's last."""
+        sources = {"end": ("message", ""), "record": ("error", _STOPPED_BY_SWEEP)}
         recorded: list[Status] = []
         for name, (text, default) in sources.items():
             node = self._values.get(name)

@@ -37,7 +37,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 class Refused(Exception):  # noqa: N818 (an error of the request)
-    """A request without an answer.
+    """A request that is refused with an error.
 
     Attributes:
       status: of HTTP.
@@ -105,8 +105,8 @@ class Application:
 
 
 class AllowedHosts:
-    """Middleware that answers only requests for a known host: a page of another site, whose name
-    can be made to lead to this server (DNS rebinding), is not to read its answers."""
+    """Middleware that refuses requests for unknown hosts, so that another site whose name resolves
+    to this server (DNS rebinding) cannot read its answers."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]):
         self._app, self._hosts = app, {*LOCAL, *(host.lower() for host in hosts)}
@@ -183,7 +183,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Of the routes: an unknown path, or a method that it does not have."""
+    """For an unknown path, or a method that its route lacks."""
     assert isinstance(error, HTTPException)
     return error_response(error.status_code, error.detail, error.headers)
 

@@ -3,7 +3,7 @@
 import argparse
 import importlib.util
 
-from common_jax.errors import UserError
+from common_jax.errors import missing_extra
 
 _MODULES = ("starlette", "uvicorn", "prometheus_client")
 
@@ -26,10 +26,7 @@ def require_extra(command: str) -> None:
     """Raises UserError unless the packages of the extra `serve` are installed."""
     for module in _MODULES:
         if importlib.util.find_spec(module) is None:
-            raise UserError(
-                f"{module} is not installed; launch.{command} needs the extra serve "
-                "(pip install 'conv-attention-jax[serve]')"
-            )
+            raise missing_extra(f"{module} is not installed; launch.{command}", "serve")
 
 
 def _names(text: str) -> list[str]:

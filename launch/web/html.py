@@ -1,4 +1,4 @@
-"""The frame of a page."""
+"""The HTML around a page's content."""
 
 import html
 from collections.abc import Sequence

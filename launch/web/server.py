@@ -1,4 +1,4 @@
-"""The server: uvicorn with a limit on the time of headers, and a graceful stop."""
+"""The HTTP server: uvicorn with a limit on the time of headers, and a graceful stop."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from launch.web.app import Application
 _log = logging.getLogger(__name__)
 
 HEADER_SECONDS = 10.0  # for the headers of a request
-DRAIN_SECONDS = 6.0  # after a signal, for requests in flight; then they are given up
+DRAIN_SECONDS = 6.0  # after a signal, for requests in flight, then answered with 503
 STOP_SECONDS = 8  # after a signal, until connections are closed
 
 
@@ -35,15 +35,15 @@ class Protocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._watch()
+        self._set_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch()
+        self._set_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._unwatch()
+        self._stop_timer()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether the connection stays open for an answer after the client has closed its side."""
@@ -62,14 +62,14 @@ class Protocol(H11Protocol):
     def _in_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _watch(self) -> None:
+    def _set_timer(self) -> None:
         """Starts the timer of the next request's headers, or stops it if they are complete."""
         if self._in_request():
-            self._unwatch()
+            self._stop_timer()
         elif self._timer is None:
             self._timer = self.loop.call_later(HEADER_SECONDS, self._too_slow)
 
-    def _unwatch(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -103,11 +103,11 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Unlike uvicorn's, does not repeat the signals afterwards."""
         numbers = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        handlers = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -120,7 +120,7 @@ def serve(application: Application, listening: socket.socket, what: str) -> NoRe
     """Serves until a signal; then exits with status 0, without waiting for what is still computed.
 
     Args:
-      what: is served, for the line that names the address.
+      what: what is served, for the printed line with the address.
     """
     if not _is_loopback(listening.getsockname()[0]):
         _log.warning("other machines can reach this server, which has no password")

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
 from common_jax.errors import UserError
 from common_jax.training.loop import train
@@ -25,17 +24,9 @@ from common_jax.training.run_writer import RunWriter
 from launch import evaluate, export, predict
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, values
-from tests.toy import Toy, ToyConfig
+from tests.toy import Toy, four_steps
 
 LINES = ["123", "4567"]
-
-
-def config(folder, **changes):
-    return ToyConfig(
-        data=SourceConfig("generated", cache_dir=str(folder / "cache")),
-        train=TrainConfig(steps=4, evaluate_every=2, checkpoint_every=2, **changes),
-        mesh=MeshConfig(data=1),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +34,7 @@ def folder(tmp_path_factory):
     """The folder of a run with a moving average, `run`, and of its exports."""
     folder = tmp_path_factory.mktemp("export")
     run = RunWriter(folder / "run")
-    train(Toy(config(folder, ema_decay=0.9)), run, "python -m launch.train ...")
+    train(Toy(four_steps(folder, ema_decay=0.9)), run, "python -m launch.train ...")
     commands.exports(folder)
     return folder
 
@@ -99,7 +90,7 @@ def test_unscored_parameters_have_no_score_in_the_card(folder, tmp_path):
 
 @pytest.mark.parametrize("form", ["stablehlo", "safetensors", "orbax"])
 def test_a_run_can_begin_with_an_export(folder, form, tmp_path):
-    task = Toy(config(tmp_path, init_from=str(folder / form)))
+    task = Toy(four_steps(tmp_path, init_from=str(folder / form)))
     shrunk = dataclasses.replace(task.config.optimizer, learning_rate=1e-12)
     task = Toy(dataclasses.replace(task.config, optimizer=shrunk))
     train(task, RunWriter(tmp_path / "run"))
@@ -356,7 +347,7 @@ def test_mistakes_are_one_line_and_leave_nothing(folder, flags, words, monkeypat
 
 
 def test_a_run_without_an_average_exports_none(tmp_path, monkeypatch, capsys):
-    train(Toy(config(tmp_path)), RunWriter(tmp_path / "run"))
+    train(Toy(four_steps(tmp_path)), RunWriter(tmp_path / "run"))
     argv = ["--workdir", str(tmp_path / "run"), "--out", str(tmp_path / "x"), "--ema"]
     capsys.readouterr()
     line = commands.fails(monkeypatch, capsys, argv, export.main)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
 from common_jax.export.child import Limits
 from common_jax.export.weights import restored, stored
@@ -22,7 +21,7 @@ from common_jax.training.run_writer import RunWriter
 from launch import export, predict
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, values
-from tests.toy import Toy, ToyConfig
+from tests.toy import Toy, four_steps
 
 FORMATS, DTYPES = ("stablehlo", "safetensors"), ("float32", "bfloat16", "int8")
 LINES = ["123", "4567", "9"]
@@ -50,20 +49,13 @@ class WideToy(Toy):
         return {"loss": loss, "nll": loss, "weight": valid.sum().astype(jnp.float32)}
 
 
-def config(folder, **changes):
-    return ToyConfig(
-        task=TASK,
-        data=SourceConfig("generated", cache_dir=str(folder / "cache")),
-        train=TrainConfig(steps=4, evaluate_every=2, checkpoint_every=2, **changes),
-        mesh=MeshConfig(data=1),
-    )
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The folder of a run, `run`, and of its exports, FORMAT-DTYPE."""
     folder = tmp_path_factory.mktemp("small")
-    train(WideToy(config(folder)), RunWriter(folder / "run"), "python -m launch.train ...")
+    train(
+        WideToy(four_steps(folder, TASK)), RunWriter(folder / "run"), "python -m launch.train ..."
+    )
     for form in FORMATS:
         for dtype in DTYPES:
             flags = ["--format", form, "--dtype", dtype]
@@ -152,7 +144,7 @@ def test_weights_that_were_not_scored_have_no_score(folder, tmp_path):
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_run_begins_with_the_restored_weights(folder, form, tmp_path):
     model = folder / f"{form}-int8"
-    begun = config(tmp_path, init_from=str(model))
+    begun = four_steps(tmp_path, TASK, init_from=str(model))
     still = dataclasses.replace(begun.optimizer, learning_rate=1e-12)
     train(WideToy(dataclasses.replace(begun, optimizer=still)), RunWriter(tmp_path / "run"))
     assert list(load(tmp_path / "run").predict(LINES)) == list(load(model).predict(LINES))

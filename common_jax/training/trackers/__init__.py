@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from common_jax.config import TRACKERS
-from common_jax.errors import UserError
+from common_jax.errors import missing_extra
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,4 @@ def require_installed(names: Sequence[str]) -> None:
         package = tracker_class(name).package
         spec = importlib.util.find_spec(package)
         if spec is None or spec.origin is None:  # a folder of that name is no package
-            raise UserError(
-                f"train.trackers: {package} is not installed; {name} needs the extra {name} "
-                f"(pip install 'conv-attention-jax[{name}]')"
-            )
+            raise missing_extra(f"train.trackers: {package} is not installed; {name}", name)

@@ -41,7 +41,7 @@ def runs(tmp_path):
 @pytest.fixture(autouse=True)
 def without_rest(monkeypatch):
     """A server may compute all the time."""
-    monkeypatch.setattr("launch.watch.folder._BUSY", 0)
+    monkeypatch.setattr("launch.watch.folder._PAUSE_FACTOR", 0)
 
 
 def application(folder):
@@ -97,12 +97,12 @@ def test_other_hosts_are_refused(runs):
         assert client.get("/live", headers={"host": "localhost:8080"}).status_code == 200
 
 
-def test_looks_are_parted_by_their_pause(runs, monkeypatch):
+def test_files_are_read_again_only_after_the_pause(runs, monkeypatch):
     folder = WatchedFolder(runs, 1000.0)
     append(runs / NAME, 4, 5)
     folder.look()
     assert folder.runs[NAME].step == 40
-    monkeypatch.setattr("launch.watch.folder._BUSY", 20)
+    monkeypatch.setattr("launch.watch.folder._PAUSE_FACTOR", 20)
     folder.busy = 3.0
     assert folder.pause() == 1000.0 and folder.pause(97.0) == 2000.0
 
@@ -140,7 +140,7 @@ def test_a_page_without_its_extra_is_one_line(runs, monkeypatch, capsys):
 
 
 def test_too_many_runs_are_refused(runs, monkeypatch):
-    monkeypatch.setattr("launch.watch.folder._MOST", 2)
+    monkeypatch.setattr("launch.watch.folder._MAX_RUNS", 2)
     with pytest.raises(UserError, match="more than 2 runs; watch a folder in it"):
         WatchedFolder(runs, 0.0)
 
@@ -148,7 +148,7 @@ def test_too_many_runs_are_refused(runs, monkeypatch):
 WITHOUT_REST = """
 import os, sys
 from launch.watch import __main__ as watch, folder
-folder._BUSY, os.nice = 0, lambda _: 0
+folder._PAUSE_FACTOR, os.nice = 0, lambda _: 0
 watch.main(sys.argv[1:])
 """
 
