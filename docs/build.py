@@ -84,9 +84,9 @@ def use_own_shim(site: Path) -> None:
 def loaded_from_elsewhere(site: Path) -> list[str]:
     """The pages that load anything from another host, each with the first such element."""
     texts = {path: path.read_text("utf-8") for path in sorted(site.rglob("*.html"))}
-    found = {path.relative_to(site): LOADED.search(text) for path, text in texts.items()}
+    external = {path.relative_to(site): LOADED.search(text) for path, text in texts.items()}
     return [
-        f"{path}: loads from another host: {match[0]}" for path, match in found.items() if match
+        f"{path}: loads from another host: {match[0]}" for path, match in external.items() if match
     ]
 
 

@@ -224,7 +224,7 @@ def untrusted_limits(args: argparse.Namespace, model: "str | Export") -> "ChildL
     neither with `--untrusted` nor of a hub or an archive.
 
     Raises:
-      UserError: for limits that cannot be.
+      UserError: for impossible limits.
     """
     if not (args.untrusted or getattr(model, "is_foreign", False)):
         return None
@@ -259,7 +259,7 @@ def program() -> str:
 
 
 def spelled(text: str, prefix: str = "") -> str:
-    """Text in which commands are as this one was started: by `python -m`, or the console command.
+    """Text with its commands as this one was started: by `python -m` or the console command.
 
     Args:
       prefix: in front of each, such as "uv run ".

@@ -1,6 +1,7 @@
 """Waiting for all processes of a run, at the coordinator's port, before JAX uses it.
 
-JAX waits in C++ without a word, does not know whom it waits for, and aborts with a native stack.
+JAX waits in C++ without a message, does not name the missing processes, and aborts with a native
+stack trace.
 """
 
 import contextlib
@@ -46,7 +47,7 @@ def meet(address: str, count: int, number: int, seconds: float, advice: str = ""
 
 
 class _Waiting:
-    """Reports who is awaited, once a minute, and gives up in the end."""
+    """Logs the missing processes once a minute, and raises a UserError at the time limit."""
 
     def __init__(self, address: str, count: int, seconds: float, advice: str):
         self.address, self.count, self._advice = address, count, advice
@@ -54,10 +55,10 @@ class _Waiting:
         self._end, self._next = self._began + seconds, self._began + LOG_SECONDS
 
     def report(self, missing: Sequence[int], reason: str = "") -> None:
-        """Reports the numbers of the missing processes, if it is time.
+        """Logs the numbers of the missing processes if a minute has passed.
 
         Raises:
-          UserError: if it is over.
+          UserError: after the time limit.
         """
         now = time.monotonic()
         if not missing or now < min(self._next, self._end):
@@ -84,8 +85,8 @@ def _listen(address: str) -> socket.socket:
 
 
 def _gather(server: socket.socket, waiting: _Waiting) -> None:
-    """Waits in process 0 for the others; sends to each the numbers of the missing ones, in the end
-    none."""
+    """Waits in process 0 for the others, and sends them the numbers of the missing processes until
+    there are none."""
     server.settimeout(_POLL_SECONDS)
     present = dict[int, socket.socket]()
     sent: list[int] | None = None
@@ -115,15 +116,15 @@ def _gather(server: socket.socket, waiting: _Waiting) -> None:
 
 
 def _greet(connection: socket.socket, count: int, present: dict[int, socket.socket]) -> None:
-    """Adds a process to those that are present; refuses one that cannot be."""
+    """Adds a process to those that are present; refuses one with another count or a taken number."""
     connection.settimeout(_ANSWER_SECONDS)
     with contextlib.suppress(OSError):
         greeting = _GREETING.fullmatch(connection.makefile("rb").readline(80))
         if greeting is None:
             return  # of another program
-        number, others = int(greeting[1]), int(greeting[2])
-        if others != count:
-            _send(connection, f"process 0 is one of {count}, process {number} one of {others}")
+        number, its_count = int(greeting[1]), int(greeting[2])
+        if its_count != count:
+            _send(connection, f"process 0 is one of {count}, process {number} one of {its_count}")
         elif number in present and not _has_ended(present[number]):
             _send(connection, f"two processes have the number {number}")
         elif 0 < number < count:
@@ -140,7 +141,7 @@ def _send(connection: socket.socket, message: object) -> None:
 
 
 def _join(host: str, port: int, number: int, waiting: _Waiting) -> None:
-    """Connects to process 0, again if that ends, until it sends that none is missing."""
+    """Connects to process 0, again if it has ended, until no process is missing."""
     while True:
         try:
             with socket.create_connection((host, port), _ANSWER_SECONDS) as connection:

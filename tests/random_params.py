@@ -1,4 +1,4 @@
-"""Random parameters for tests, from their shapes alone, without compilation."""
+"""Random arrays, and random parameters from their shapes alone, without compilation."""
 
 import flax.linen as nn
 import jax
@@ -18,6 +18,10 @@ def parameters(module: nn.Module, *inputs, seed=0, **options) -> dict:
     random = np.random.default_rng(seed)
     draw = lambda s: random.normal(0, 0.4, s.shape).astype(np.float32)
     return jax.tree.map(draw, shapes(module, *inputs, **options))
+
+
+def normal(*shape, seed=1):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def exact(params: dict) -> dict:

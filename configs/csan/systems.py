@@ -63,12 +63,12 @@ def sized(name: str) -> tuple[str, str]:
     return _sized(name, "big", {"": ("", two), "base": ("", two), "big": ("big", two)})
 
 
-def _sized(name: str, large: str, others: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-    """The size and the system of an argument: SYSTEM, LARGE-SYSTEM or one of `others`."""
-    sizes = {**others, **{system: ("", system) for system in SYSTEMS}}
+def _sized(name: str, large: str, further: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """The size and the system of an argument: SYSTEM, LARGE-SYSTEM or a key of `further`."""
+    sizes = {**further, **{system: ("", system) for system in SYSTEMS}}
     sizes |= {f"{large}-{system}": (large, system) for system in SYSTEMS}
     if name not in sizes:
-        names = " | ".join(filter(None, (*others, *SYSTEMS)))
+        names = " | ".join(filter(None, (*further, *SYSTEMS)))
         raise UnknownSystem.of(name, sizes, f"{names} | {large}-SYSTEM")
     return sizes[name]
 

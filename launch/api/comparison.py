@@ -46,14 +46,15 @@ class Comparison:
           IncomparableError: for a run of other examples.
           UserError: for a run of another task, or without scores of the split.
         """
-        first, *others = self.runs
+        first, *later = self.runs
         split = self.split or first.task.splits[-1]
-        if strange := [run.label for run in others if type(run.task) is not type(first.task)]:
-            raise UserError(f"{strange[0]}: a run of another task than {first.label}")
+        if of_other_tasks := [run.label for run in later if type(run.task) is not type(first.task)]:
+            raise UserError(f"{of_other_tasks[0]}: a run of another task than {first.label}")
         evaluations = [evaluation_of(run, split) for run in self.runs]
         for evaluation in evaluations:
             evaluation.require()
-        return {other.run.label: other.paired(evaluations[0]) for other in evaluations[1:]}
+        baseline, *compared = evaluations
+        return {evaluation.run.label: evaluation.paired(baseline) for evaluation in compared}
 
     def write(self, file: Folder, form: str | None = None) -> None:
         """Writes the page: Markdown for form "md" or a name that ends with .md, else HTML."""

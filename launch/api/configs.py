@@ -35,12 +35,11 @@ class Config:
     def differences(self, other: "Config | None" = None) -> dict[str, tuple[Any, Any]]:
         """The fields with other values here than in another config, by default that of the file
         without overrides: (the other's value, this one's); None where there is no such field."""
-        fields = self.fields
-        others = (other or config(self.file)).fields
+        before, after = (other or config(self.file)).fields, self.fields
         return {
-            key: (others.get(key), fields.get(key))
-            for key in dict.fromkeys([*others, *fields])
-            if others.get(key) != fields.get(key)
+            key: (before.get(key), after.get(key))
+            for key in dict.fromkeys([*before, *after])
+            if before.get(key) != after.get(key)
         }
 
     def make_task(self) -> Task:

@@ -40,7 +40,7 @@ class Judged:
 
 
 class _NotJudgedError(Exception):
-    """A claim is not judged, for this reason."""
+    """The reason why a claim is not judged."""
 
 
 def judged(results: TableResults) -> list[Judged]:

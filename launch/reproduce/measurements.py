@@ -21,17 +21,15 @@ def _once(
     folders: Sequence[Path],
     make: Callable[[], dict[str, Any]],
     *,
-    some: bool = False,
+    partial: bool = False,
 ) -> dict[str, Any]:
-    """The JSON file `name` in the first folder where it is "of" this table, and the keys of its
-    "rows" match.
-
-    If there is none, it is made and written to the first folder, with the machine.
+    """The content of the JSON file `name`, from the first folder where its "of" is this table and
+    the keys of its "rows" match; else made, and written to the first folder with the machine.
 
     Args:
       table: the names of the table and the scale.
       keys: the keys that the rows must have.
-      some: whether some of the keys suffice.
+      partial: whether some of the keys suffice.
     """
     from common_jax.io.json_files import read_json
     from launch.measure.timing import machine
@@ -39,7 +37,7 @@ def _once(
     for file in (folder / name for folder in folders):
         known = read_json(file).value if file.exists() else {}
         rows = known.get("rows", {}) if known.get("of") == table else {}
-        if rows and (rows.keys() <= {*keys} if some else rows.keys() == {*keys}):
+        if rows and (rows.keys() <= {*keys} if partial else rows.keys() == {*keys}):
             return {**known, "rows": {key: rows[key] for key in keys if key in rows}}
     busy = os.getloadavg()[0]
     rows = make()
@@ -77,7 +75,9 @@ def speeds_of(
         }
         for row, rounds in measure_rounds(configs, steps).items()
     }
-    return _once(SPEED, table, [*configs], folders, measure, some=True) if len(configs) > 1 else {}
+    return (
+        _once(SPEED, table, [*configs], folders, measure, partial=True) if len(configs) > 1 else {}
+    )
 
 
 def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:

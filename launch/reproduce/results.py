@@ -157,12 +157,12 @@ class TableResults:
 
     @functools.cached_property
     def _ensembles(self) -> dict[str, list[Evaluation]]:
-        """By row."""
+        """The evaluations of each row's ensembles, once made."""
         return {}
 
     @functools.cached_property
     def _evaluations(self) -> dict[str, Evaluation]:
-        """By trial; a page reads the further metrics of each many times."""
+        """The evaluation of each trial, once made: a page reads the metrics of each many times."""
         return {}
 
 

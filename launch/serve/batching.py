@@ -77,7 +77,7 @@ class Batcher:
         return [_unless_failed(result) for result in results]
 
     def abandon(self) -> None:
-        """Gives up what waits and what is computed."""
+        """Answers the inputs that wait or are being computed with status 503."""
         for entry in (*self._waiting, *self._batch):
             if not entry.answer.done():
                 entry.answer.set_exception(Refused(503, STOPPING))
@@ -90,7 +90,7 @@ class Batcher:
             answers = await loop.run_in_executor(self._thread, self._computed, lines)
             self._metrics.batches.observe(len(lines))
             for entry, answer in zip(batch, answers, strict=True):
-                if entry.answer.done():  # given up
+                if entry.answer.done():  # abandoned, or its client has gone
                     continue
                 if isinstance(answer, Refused):
                     entry.answer.set_exception(answer)
@@ -108,11 +108,11 @@ class Batcher:
         return self._batch
 
     def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[Answer | Refused]:
-        """The answers, or errors where the predictor fails. In the thread."""
+        """The answers, or errors where the predictor fails; runs in the thread."""
         try:
             return [*self._predictor.answers(lines)]
         except Exception as error:
-            if len(lines) > 1:  # the others are answered
+            if len(lines) > 1:  # so that only the inputs that fail have errors
                 return [answer for line in lines for answer in self._computed([line])]
             if isinstance(error, InputTooLargeError):
                 return [Refused(422, str(error))]
@@ -121,7 +121,7 @@ class Batcher:
 
 
 def _unless_failed(result: Answer | BaseException) -> Answer | Refused:
-    """A result, unless it is an error that is not the input's."""
+    """An answer, or the error of an unusable input; raises any other error."""
     if isinstance(result, BaseException) and getattr(result, "status", 0) != 422:
         raise result
     return result  # type: ignore[return-value]

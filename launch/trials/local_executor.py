@@ -123,7 +123,7 @@ def run_trial(
             yield process
         if not process.failure:
             return
-        if not trial.workdir.trained_by:  # else another process has locked the run first
+        if not trial.workdir.trained_by:  # else another process had locked the run
             record(trial, "failed", process.failure)
             return
 

@@ -35,9 +35,10 @@ def main(argv: list[str]) -> None:
     text = f"time between two looks ({_EVERY:g}; in a bucket {_EVERY_IN_BUCKET:g})"
     add("--every", type=float, metavar="SECONDS", help=text)
     args = parser.parse_args(argv)
-    every = args.every or (_EVERY_IN_BUCKET if in_bucket(args.folder) else _EVERY)
+    default = _EVERY_IN_BUCKET if in_bucket(args.folder) else _EVERY
+    every = default if args.every is None else args.every
     if not 0.1 <= every <= 86400:
-        raise UserError(f"--every {args.every:g}: from 0.1 to 86400 seconds")
+        raise UserError(f"--every {every:g}: from 0.1 to 86400 seconds")
     require_extra("watch")
     from launch.watch.app import Watch
     from launch.watch.folder import WatchedFolder

@@ -20,6 +20,7 @@ from attconv_jax.models.attentive_convolution import (
 from tests import random_params
 from tests.attconv_jax import numpy_reference
 from tests.gradcheck import assert_slopes
+from tests.random_params import normal
 
 CONFIG, D = AttentiveConvolution(dim=5), 4
 LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
@@ -52,10 +53,6 @@ CASES = {
         "attention": "both",
     },
 }
-
-
-def normal(*shape, seed=1):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def on_device(tree):

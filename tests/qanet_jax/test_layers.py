@@ -16,14 +16,11 @@ from qanet_jax.models.five_layers import Embedding
 from qanet_jax.models.qanet import Encoder, QANet
 from tests import random_params
 from tests.qanet_jax import batches, numpy_reference
+from tests.random_params import normal
 
 WORDS = WordsConfig(dim=6, char_rows=9)
 CONFIG = QANet(dim=8, num_heads=2, char_dim=5)
 GARBAGE = 1e3
-
-
-def normal(*shape, seed=1):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def padded(lengths, width, seed=1):

@@ -116,7 +116,7 @@ def test_files_are_read_again_only_after_the_pause(runs, monkeypatch):
         (["{here}/empty"], "empty: no run in it"),
         (["{here}/runs", "--port", "70000"], "--port 70000"),
         (["{here}/runs", "--port", "{taken}"], "Address already in use"),
-        (["{here}/runs", "--every", "-1"], "--every -1: from 0.1"),
+        (["{here}/runs", "--every", "0"], "--every 0: from 0.1"),
         (["s3://bucket/runs"], "only gs:// is supported"),
     ],
 )
