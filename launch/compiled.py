@@ -34,7 +34,8 @@ def keep_compiled() -> None:
 
 
 def _is_of_this_user(compiled: Path) -> bool:
-    """Whether others cannot write to a folder of programs, which are native code; makes it."""
+    """Makes the folder; returns whether this user owns it and not all users can write to it, since
+    its programs are native code."""
     try:
         compiled.mkdir(0o700, parents=True, exist_ok=True)
         status = compiled.stat()

@@ -116,7 +116,7 @@ def _gather(server: socket.socket, waiting: _Waiting) -> None:
 
 
 def _greet(connection: socket.socket, count: int, present: dict[int, socket.socket]) -> None:
-    """Adds a process to those that are present; refuses one with another count or a taken number."""
+    """Adds a process to those that are present; refuses another count or a taken number."""
     connection.settimeout(_ANSWER_SECONDS)
     with contextlib.suppress(OSError):
         greeting = _GREETING.fullmatch(connection.makefile("rb").readline(80))

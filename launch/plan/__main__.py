@@ -4,7 +4,6 @@ import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from common_jax.errors import UserError
 from common_jax.io.atomic import write_json, writing
@@ -18,9 +17,6 @@ from launch.measure.compile import (
     topology_devices,
 )
 from launch.text_table import table
-
-if TYPE_CHECKING:
-    pass
 
 DESCRIPTION = (
     __doc__

@@ -110,7 +110,9 @@ def test_a_list_of_all_tables_is_up_to_date(path, monkeypatch):
 
 
 def test_archives_name_no_folder_of_the_machine():
-    for path in RESULTS.rglob("*.zip"):
+    paths = [*RESULTS.rglob("*.zip")]
+    assert paths
+    for path in paths:
         with zipfile.ZipFile(path) as archive:
             texts = [archive.read(name).decode() for name in ("config.json", "result.json")]
         assert not re.search(r"[=\s\"']/", "".join(texts)), path
