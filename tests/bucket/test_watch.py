@@ -19,7 +19,7 @@ import json, sys, time
 from common_jax.io.lease import LEASE_SECONDS
 from common_jax.io.paths import as_path
 from launch.watch import folder
-folder._BUSY = 0
+folder._PAUSE_FACTOR = 0
 watched = folder.WatchedFolder(as_path(sys.argv[1]), 0.0)
 
 def show():
