@@ -31,7 +31,7 @@ def meet(address: str, count: int, number: int, seconds: float, advice: str = ""
       address: HOST:PORT of process 0.
       count: number of processes.
       number: of this one, from 0.
-      seconds: after which it gives up.
+      seconds: time limit.
       advice: end of the messages.
 
     Raises:

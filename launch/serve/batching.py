@@ -51,7 +51,7 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """The number of inputs that wait and have not been given up."""
+        """The number of inputs that wait for an answer."""
         return sum(not entry.answer.done() for entry in self._waiting)
 
     async def answers(self, lines: Sequence[ParsedLine]) -> list[Answer | Refused]:

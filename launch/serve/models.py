@@ -118,7 +118,7 @@ class Model:
         return results
 
     def abandon(self) -> None:
-        """Gives up all that waits."""
+        """Answers the inputs that wait or are being computed with status 503."""
         for batcher in self._batchers.values():
             batcher.abandon()
 
