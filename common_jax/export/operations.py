@@ -13,7 +13,10 @@ from jax.interpreters import mlir
 from common_jax.errors import UserError
 
 DIALECTS = {"builtin", "func", "stablehlo", "chlo"}
-CUSTOM_CALLS = {"shape_assertion"}  # jax's check of symbolic dims; gone once they are known
+CUSTOM_CALLS = {  # both of symbolic dims, and gone once these are known
+    "shape_assertion",  # jax's check of dims
+    "stablehlo.dynamic_reduce_window",  # a cumulative sum; its reducer is a function of the program
+}
 COMMUNICATION = {
     *("infeed", "outfeed", "send", "recv", "create_token", "after_all"),
     *("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute"),

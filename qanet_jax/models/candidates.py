@@ -102,9 +102,15 @@ class CandidateScores(nn.Module):
         equal = spelling[:, :, None] == spelling[:, None, :]
         often = jnp.log((equal & context.valid[:, None]).sum(axis=2).astype(jnp.float32) + 1.0)
         size = jnp.maximum(candidate_sum(jnp.ones_like(repeated)), 1.0)
-        window, length = jnp.ones(2 * self.config.near + 1), kinds.shape[1]
-        count = lambda row: jnp.convolve(row, window)[self.config.near :][:length]
-        near = jax.vmap(count)(repeated.astype(jnp.float32))
+        side = self.config.near
+        near = jax.lax.reduce_window(  # jnp.convolve needs lengths that are not symbolic
+            repeated.astype(jnp.float32),
+            0.0,
+            jax.lax.add,
+            window_dimensions=(1, 2 * side + 1),
+            window_strides=(1, 1),
+            padding=((0, 0), (side, side)),
+        )
         features = (
             position,
             candidate_sum(often) / size,
