@@ -22,8 +22,8 @@ from launch import export, predict
 from tests.hub import emulator
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, text, values
-from tests.launch.test_export import LINES, PROGRAM, config, flipped
-from tests.toy import Toy
+from tests.launch.test_export import LINES, PROGRAM, flipped
+from tests.toy import Toy, four_steps
 
 NAME = "hf://ada/adder"
 UNREACHABLE = "http://127.0.0.1:9"
@@ -51,7 +51,9 @@ def hub(tmp_path_factory):
 def folder(tmp_path_factory):
     """The folder of a run, `run`."""
     folder = tmp_path_factory.mktemp("pushed")
-    train(Toy(config(folder)), RunWriter(folder / "run"), "python -m launch.train --x /home/ada/x")
+    train(
+        Toy(four_steps(folder)), RunWriter(folder / "run"), "python -m launch.train --x /home/ada/x"
+    )
     return folder
 
 
@@ -102,7 +104,7 @@ def test_pushing_again_replaces_the_files(hub, folder, pushed, capsys):
 
 
 def test_a_run_begins_with_a_model_by_name(folder, pushed, tmp_path):
-    task = Toy(config(tmp_path, init_from=pushed))
+    task = Toy(four_steps(tmp_path, init_from=pushed))
     shrunk = dataclasses.replace(task.config.optimizer, learning_rate=1e-12)
     task = Toy(dataclasses.replace(task.config, optimizer=shrunk))
     train(task, RunWriter(tmp_path / "run"))
