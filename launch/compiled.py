@@ -34,14 +34,14 @@ def keep_compiled() -> None:
 
 
 def _is_of_this_user(compiled: Path) -> bool:
-    """Makes the folder; returns whether this user owns it and not all users can write to it, since
-    its programs are native code."""
+    """Makes the folder; returns whether this user owns it and no other can write to it, since its
+    programs are native code."""
     try:
         compiled.mkdir(0o700, parents=True, exist_ok=True)
         status = compiled.stat()
     except OSError:  # a full or read-only disk only disables the cache
         return True
-    if status.st_uid == os.getuid() and not status.st_mode & stat.S_IWOTH:
+    if status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return True
     logging.getLogger(__name__).warning("%s: not used, as others can write to it", compiled)
     return False
@@ -50,8 +50,8 @@ def _is_of_this_user(compiled: Path) -> bool:
 def _remove_unfinished(compiled: Path) -> None:
     """Removes programs without an -atime file, which a kill leaves: with one of them, JAX (0.10.2)
     fails to evict programs and hence writes no others."""
-    with contextlib.suppress(OSError):
-        for path in compiled.glob("*-cache"):
-            used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
+    for path in compiled.glob("*-cache"):
+        used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
+        with contextlib.suppress(OSError):  # of another user, or removed by another process
             if not used.exists() and time.time() - path.stat().st_mtime > 60:
                 path.unlink()

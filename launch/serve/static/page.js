@@ -9,8 +9,15 @@ const explain = document.getElementById("explain");
 const compare = document.getElementById("compare");
 const button = form.querySelector("button[type=submit]");
 
-const models = fetch("/v1/models").then((response) => response.json())
-  .then((list) => new Map(list.models.map((model) => [model.name, model])));
+let models = null;
+
+/** The server's models by name: asked for once, and again after a failure. */
+function allModels() {
+  models ??= fetch("/v1/models").then((response) => response.json())
+    .then((list) => new Map(list.models.map((model) => [model.name, model])));
+  models.catch(() => { models = null; });
+  return models;
+}
 
 /** The texts of the form, by name. */
 function texts(model) {
@@ -53,7 +60,7 @@ async function submit() {
   button.disabled = true;
   status.textContent = "Computing…";
   try {
-    const all = await models;
+    const all = await allModels();
     const model = all.get(form.dataset.model), other = compare && all.get(compare.value);
     const inputs = inputsOf(model, texts(model));
     const columns = await Promise.all([model, other].filter(Boolean).map((m) => column(m, inputs)));
@@ -74,7 +81,7 @@ form.addEventListener("keydown", (event) => {
 });
 for (const example of document.querySelectorAll("[data-example]")) {
   example.addEventListener("click", async () => {
-    const model = (await models).get(form.dataset.model);
+    const model = (await allModels()).get(form.dataset.model);
     model.texts.forEach(({name}, number) => {
       form.elements[name].value = model.examples[example.dataset.example][number];
     });
