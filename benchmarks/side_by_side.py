@@ -1,6 +1,7 @@
 """Times this suite and its peers in turn on the same batches, and writes the results."""
 
 import argparse
+import dataclasses
 import json
 import os
 import random
@@ -11,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ ABOUT = (
 )
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Side:
     """One side of a comparison.
 
@@ -55,10 +55,10 @@ class Side:
     name: str
     python: Path
     worker: str
-    job: Mapping[str, Any] = field(default_factory=dict)
+    job: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Measure:
     """A computation that all sides do.
 
@@ -76,7 +76,7 @@ class Measure:
     batches: Sequence[Batch]
     passes: int = 1
     counted: Sequence[str] = ()
-    job: Mapping[str, Any] = field(default_factory=dict)
+    job: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
@@ -198,6 +198,14 @@ def translations(batches: Sequence[Batch], job: Mapping[str, Any]) -> list[Measu
         Measure(f"translation, {name}", "translate", batches, job={**job, "beam_size": size})
         for name, size in (("greedy", 1), ("beam of 4", 4))
     ]
+
+
+def eager_and_compiled(side: Side) -> list[Side]:
+    """A PyTorch side as it is, and by `torch.compile` with its defaults."""
+    compiled = dataclasses.replace(
+        side, name=f"{side.name}, compiled", job={**side.job, "compile": True}
+    )
+    return [side, compiled]
 
 
 def suite(config: str, overrides: Mapping[str, Any]) -> Side:

@@ -23,6 +23,7 @@ def make(job: dict[str, Any]) -> Work:
     network = module.QANet(
         words, characters, None, None, job["dim"], train_cemb=True, num_head=job["heads"]
     )
+    model = torch.compile(network) if job.get("compile") else network
     trained = [p for p in network.parameters() if p.requires_grad]
     size, batches = sum(p.numel() for p in trained), read(job["batches"])
     tensor = lambda array: torch.from_numpy(array.astype(np.int64))
@@ -36,7 +37,7 @@ def make(job: dict[str, Any]) -> Work:
 
         def answer(batch: Batch) -> None:
             with torch.no_grad():
-                network(*texts(batch))
+                model(*texts(batch))
 
         return Work(answer, batches, count(batches), size)
     network.train()
@@ -45,7 +46,7 @@ def make(job: dict[str, Any]) -> Work:
 
     def train(batch: Batch) -> None:
         optimizer.zero_grad()
-        start, end = network(*texts(batch))
+        start, end = model(*texts(batch))
         (loss(start, tensor(batch["start"])) + loss(end, tensor(batch["end"]))).backward()
         torch.nn.utils.clip_grad_norm_(trained, CLIP)
         optimizer.step()

@@ -43,6 +43,8 @@ def make(job: dict[str, Any]) -> Work:
     sizes = {"num_vocab": job["words"], "embedding_dim": job["word_dim"]}
     model = Model(SimpleNamespace(**SETTINGS, **sizes))
     model.set_embeddings(torch.rand(job["words"], job["word_dim"]).numpy())
+    if job.get("compile"):
+        model.network = torch.compile(model.network)
 
     def texts(batch: Batch) -> dict[str, Any]:
         longest = {name: (batch[name] != 0).sum(1).max() for name in ("first", "second")}
