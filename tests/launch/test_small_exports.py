@@ -87,7 +87,7 @@ def sums(arrays, rows):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_sizes(folder, form):
+def test_a_smaller_type_takes_its_share_of_the_bytes(folder, form):
     sizes = [(folder / f"{form}-{dtype}" / PARAMETERS).stat().st_size for dtype in DTYPES]
     table, kernel, bias, header = 128 * 16, 16 * 64, 64, 400
     expected = [4, 2, 1] * np.array(table + kernel) + 4 * bias + [0, 0, 4 * (128 + 64)]

@@ -14,7 +14,7 @@ def test_widths_hold_their_length_and_are_few():
 
 
 @pytest.mark.parametrize("texts", [1, 2])
-def test_everyone_is_in_one_group_that_holds_it(texts):
+def test_each_item_is_in_one_group_that_holds_it(texts):
     random = np.random.default_rng(0)
     lengths = [tuple(each) for each in random.integers(1, 200, (150, texts)).tolist()]
     indices = []
@@ -26,7 +26,7 @@ def test_everyone_is_in_one_group_that_holds_it(texts):
     assert sorted(indices) == list(range(150))
 
 
-def test_a_few_take_no_more_rows_than_they_must():
+def test_a_small_group_has_the_fewest_rows():
     (group,) = groups([(5,)] * 3, 10_000)
     assert group.rows == 4
     assert [g.members for g in groups([(900,), (900,)], 500)] == [[0], [1]]  # too long: alone

@@ -62,7 +62,7 @@ def test_blanks_and_counting_from_one():
         ("aa", -5, "answer not at its answer_start, though elsewhere"),
     ],
 )
-def test_no_place(text, start, message):
+def test_a_text_without_the_answer_has_no_place(text, start, message):
     with pytest.raises(ValueError, match=message):
         locate(Answer(text, start), "aa....")
 

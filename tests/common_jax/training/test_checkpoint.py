@@ -186,7 +186,7 @@ def test_saving_goes_on_to_the_same_step_again(saved, abstract, tmp_path):
     assert sorted(path.name for path in (tmp_path / "damaged").iterdir()) == ["8", "8-2"]
 
 
-def test_nothing_saved_is_not_everything_damaged(saved, abstract, tmp_path):
+def test_a_folder_without_steps_is_not_reported_as_damaged(saved, abstract, tmp_path):
     assert reopen(tmp_path).restore_newest(abstract) is None
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     for step in ("5", "8"):
@@ -211,7 +211,7 @@ def test_right_checksums_of_nonsense(saved, abstract, tmp_path, caplog):
         assert (run / "damaged" / "8").is_dir()
 
 
-def test_who_only_reads_refuses_and_moves_nothing(saved, abstract, tmp_path):
+def test_a_reader_refuses_damaged_steps_and_moves_nothing(saved, abstract, tmp_path):
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
     flip(tmp_path / "checkpoints" / "8" / "state" / "_METADATA")
     reader = reopen(tmp_path)

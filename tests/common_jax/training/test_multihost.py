@@ -67,7 +67,7 @@ def refused(number, last):
     return number
 
 
-def test_each_hears_what_all_say(several):
+def test_each_process_has_the_values_of_all(several):
     assert in_each(several, lambda m, n: m.gather_from_all(lambda: 10 * n)) == [[0, 10, 20]] * 3
 
 
@@ -90,7 +90,7 @@ def test_the_first_alone_calls_and_all_have_its_result_or_mistake(several):
     assert in_each(several, lambda m, n: m.broadcast_from_first(lambda: refused(n, 1))) == [0] * 3
 
 
-def test_one_process_alone_asks_nobody():
+def test_one_process_does_not_communicate():
     assert multihost.gather_from_all(lambda: 1) == [1]
     assert multihost.broadcast_from_first(lambda: 2) == 2
     assert multihost.is_first() and not multihost.is_multiprocess()

@@ -30,7 +30,7 @@ def test_a_second_ctrl_c_is_not_waited_for():
             ask(signal.SIGINT)
 
 
-def test_nor_is_a_second_sigterm_after_a_while(monkeypatch):
+def test_a_second_sigterm_after_a_while_is_not_waited_for(monkeypatch):
     with PreemptionHandler():
         ask(signal.SIGTERM)
         monkeypatch.setattr(preemption, "ECHO_SECONDS", 0.0)

@@ -126,7 +126,7 @@ def test_several_parallel_files_and_held_out_splits(tmp_path):
         ({"source": "csv"}, "data.source='csv': must be files | tfds | generated"),
     ],
 )
-def test_what_cannot_be(options, words, tmp_path):
+def test_options_that_cannot_be_used_are_refused(options, words, tmp_path):
     with pytest.raises(UserError) as error:
         config(tmp_path, **options)
     assert words in str(error.value)
