@@ -42,9 +42,9 @@ def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
 
     Greedy, one template at a time: the largest remaining example; then random ones, in proportion
     to the remaining lengths, so that the rest stays a fair sample; and at the end of the row the
-    pairs that fill it best. The template is repeated as often as its examples last. Columns with
-    more remaining tokens weigh more, as they determine the number of rows. Deterministic. Time and
-    memory grow with the product of the columns' longest lengths: suitable for one or two columns.
+    pairs that fill it best. The template is repeated while its examples last. Columns with more
+    remaining tokens weigh more, as they determine the number of rows. Deterministic. Time and
+    memory grow with the product of the columns' longest lengths: for one or two columns.
 
     Raises:
       ValueError: for no examples, or one wider than a row.
@@ -172,7 +172,7 @@ class PackedPlan(Plan):
         self.rows = np.maximum(1, batch_tokens // self.shapes.max(1))
         self._seed = seed
         self._kinds, self._sizes = packing.kinds, packing.sizes
-        self._kind = _numbers(lengths, packing)
+        self._kind = _kind_ids(lengths, packing)
         by_kind = np.argsort(self._kind, kind="stable")
         self._by_kind = np.split(by_kind, np.cumsum(np.bincount(self._kind))[:-1])
         self._members = packing.members.astype(self._kind.dtype)
@@ -204,7 +204,7 @@ class PackedPlan(Plan):
         )
 
 
-def _numbers(lengths: np.ndarray, packing: Packing) -> np.ndarray:
+def _kind_ids(lengths: np.ndarray, packing: Packing) -> np.ndarray:
     """The kind of each example, in the smallest integer type, which sorts fastest."""
     grid = np.maximum(lengths.max(0), packing.kinds.max(0)) + 1
     unknown = len(packing.kinds)

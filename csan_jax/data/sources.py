@@ -203,7 +203,7 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
 
 
 def _one_line(text: str) -> str:
-    """A text without line ends: an evaluated split's raw text has a line for each sentence."""
+    """The text with spaces for line ends, as raw texts are stored one a line."""
     return text.replace("\r\n", " ").replace("\n", " ")
 
 
