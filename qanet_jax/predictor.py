@@ -225,8 +225,8 @@ class QuestionAnswerer(Predictor):
         return readings
 
     def _attended(self, request: "_Request") -> dict[str, Any]:
-        """The words and the context-query attention of a request, as in `predict`, if the run's
-        reader has it; a word in several windows has the weights of the last."""
+        """The words and the context-query attention of a request, for `SpanAnswer`; empty without
+        attention. A word in several windows has the weights of the last."""
         if self._attention is None:
             return {}
         words = request.context.words, request.question.words

@@ -1,4 +1,4 @@
-"""Answers from the outputs of a context's windows."""
+"""Combines the outputs of a context's windows into answers."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class PredictedSpan:
 
     @property
     def rounded(self) -> "PredictedSpan":
-        """With six digits of the probability, for short JSON numbers."""
+        """With the probability rounded to six digits, for JSON."""
         return dataclasses.replace(self, probability=round(self.probability, 6))
 
 
@@ -43,8 +43,8 @@ class Pointers:
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """The `weights` of the words of a text (0 is the context), rows, over those of another one, the
-    question (1)."""
+    """Attention weights of the words of one text (rows) over those of another (columns); text 0 is
+    the context, 1 the question."""
 
     text: int
     context: int
@@ -59,9 +59,8 @@ class SpanAnswer(Answer):
       id: of the line, if it has one.
       answer, start, end, probability: as of `PredictedSpan`.
       next: the next best answers.
-      pointers: with `explain`, as the next two.
-      words: of the context and of the question; None if the run's reader has no attention, or for
-        an export.
+      pointers: only with `explain`, like the next two.
+      words: of the context and of the question; None without attention, as in exports.
       layers: context-query attention, one map.
     """
 
@@ -77,7 +76,7 @@ class SpanAnswer(Answer):
 
 
 class Reading:
-    """Joins the outputs of a context's windows."""
+    """The outputs of a context's windows, combined."""
 
     def __init__(self, text: str, context: TokenizedText):
         self._text, self._context = text, context

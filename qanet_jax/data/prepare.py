@@ -59,7 +59,6 @@ class SplitText:
 
     Attributes:
       place: the source's location for messages.
-      train: whether this is the training split.
     """
 
     def __init__(self, source: Source, split: Split, bad_examples: BadExamples, rule: Rule):
@@ -106,8 +105,7 @@ class Builder:
 
     @functools.cached_property
     def _vectors(self) -> str:
-        """The file of fixed vectors; "" if there is none, or for an evaluated split if it is
-        missing."""
+        """The file of fixed vectors; "" for none, or if it is missing in an evaluation."""
         file = self._config.data.vectors
         if self._preparation.splits and file and not as_path(expand_user(file)).exists():
             _log.warning("data.vectors=%s: missing; words that the run lacks are unknown", file)
