@@ -128,8 +128,7 @@ class LabelEvaluation(Evaluation):
     def pictured(
         answer: str, run: str, line: str, span: tuple[int, int] | None = None
     ) -> tuple[str, Sequence[Element]]:
-        """The label with its probability, and a picture of each attention map of the lowest
-        layer."""
+        """The label with its probability, and the attention maps of the lowest layer."""
         explained = json.loads(answer)
         label, words = explained["label"], explained["words"]
         names = ["text 1", "text 2"] if len(words) > 1 else ["the text"]

@@ -1,4 +1,4 @@
-"""Text interface of the sentence classifier: encodes text, formats predictions; needs no model."""
+"""Text interface of the sentence classifier: encodes text, formats labels; imports no model."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,8 +43,8 @@ class AttentionMap:
     """An attention map of a layer.
 
     Attributes:
-      text: index of the attending text; None if the rows of `weights` are not its words but
-        weighted sums of the context.
+      text: index of the attending text; None for pooling, whose rows of `weights` are weighted
+        sums of the context.
       context: index of the text attended to.
       weights: a row for each word or sum, a column for each word of the context.
     """
@@ -61,7 +61,7 @@ class Label(Answer):
     Attributes:
       label: the most probable one.
       probabilities: by label.
-      words: of each text; with `explain`, as the next.
+      words: of each text; only with `explain`, like the next.
       layers: the attention maps of each layer.
     """
 

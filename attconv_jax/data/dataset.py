@@ -63,7 +63,7 @@ class LabelledBatches(Batches):
 
 
 class RankedQuestions:
-    """The questions of a corpus that have sentences that answer them and others.
+    """The questions of a corpus with both answering and other sentences.
 
     Attributes:
       rows: of the corpus, by question, the answering sentences of each first.
@@ -97,11 +97,10 @@ class RankedQuestions:
 class RankedBatches(Batches):
     """Batches of questions for training.
 
-    A batch has "index" [B]; "first", the question, and "second", a sentence of its passage that
-    answers it, int32 [B, width]; and "other", int32 [B, N, width], up to N different sentences that
-    do not answer it, then zeros. Sentences are sampled anew in each epoch. The arrays of the
-    model's inputs for "other", or for examples with it, have the prefix "other_" instead of
-    "second_" or of none.
+    A batch has "index" [B]; "first", the question, and "second", an answering sentence, int32
+    [B, width]; and "other", int32 [B, N, width], up to N distinct sentences that do not answer it,
+    then zeros. Sentences are sampled anew in each epoch. The model's inputs for "other" have the
+    prefix "other_" (`other_name`).
     """
 
     def __init__(
@@ -181,7 +180,7 @@ def other_name(column: Column) -> str:
 class LabelledData(WordLevelData):
     """One run's texts (see `WordLevelData`).
 
-    For evaluation on other texts than the run's own, word ids are mapped to the run's vocabulary.
+    For evaluation on other texts than the run's, word ids are mapped to the run's vocabulary.
     """
 
     unit = "examples"

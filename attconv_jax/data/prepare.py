@@ -62,7 +62,7 @@ def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
     return (*base, *further)
 
 
-class _Part(NamedTuple):
+class _Rows(NamedTuple):
     """The rows of a draft that belong to a split, in order."""
 
     folder: Path
@@ -141,14 +141,14 @@ class Builder:
 
     def _build(self, folder: Path, drafts: Path) -> None:
         dropped: dict[str, Counts] = {}
-        splits: dict[str, _Part] = {}
+        splits: dict[str, _Rows] = {}
         for split, source in self._sources.items():
             dropped[split] = self._draft(drafts / split, source)
             rows = np.arange(len(Corpus.open(drafts / split)))
-            splits[split] = _Part(drafts / split, rows)
+            splits[split] = _Rows(drafts / split, rows)
         if self._held_out.splits:
             held_out = self._held_out.rows(self._sources["train"].place)
-            splits |= {split: _Part(drafts / "train", rows) for split, rows in held_out.items()}
+            splits |= {split: _Rows(drafts / "train", rows) for split, rows in held_out.items()}
         if self._config.balanced:
             train = splits["train"]
             labels = Corpus.open(train.folder).column("label")[train.rows]
@@ -233,7 +233,7 @@ class Builder:
         row = {name: array.ravel() for name, array in arrays.items()}
         return {**row, "label": [self._config.names.index(example.label)]}
 
-    def _vocabulary(self, parts: dict[str, _Part], folder: Path) -> Vocabulary:
+    def _vocabulary(self, parts: dict[str, _Rows], folder: Path) -> Vocabulary:
         """The given vocabulary, or that of the most frequent words of train, and of other splits'
         words with vectors; writes the vectors."""
         config, words, given = self._config, self._words, None
@@ -257,7 +257,7 @@ class Builder:
             np.savez(folder / VECTORS, numbers=numbers, vectors=vectors.table[[*rows.values()]])
         return vocabulary
 
-    def _count(self, part: _Part) -> Counter[str]:
+    def _count(self, part: _Rows) -> Counter[str]:
         """The words' counts, in the order of first occurrence."""
         counts, words = Counter[int](), [*self._numbers]
         for chunk in part.chunks(_WORDS):
@@ -265,7 +265,7 @@ class Builder:
         return Counter({words[number]: count for number, count in counts.items()})
 
     def _write(
-        self, folder: Path, part: _Part, ids: Int[np.ndarray, "words"], dropped: Counts
+        self, folder: Path, part: _Rows, ids: Int[np.ndarray, "words"], dropped: Counts
     ) -> None:
         """Writes a split, with the final ids of the draft's words."""
         names, questions = columns(self._config.format, self._inputs), dict[int, int]()

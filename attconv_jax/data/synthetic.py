@@ -4,9 +4,8 @@ For quick runs with meaningful scores. A statement is a condition on the number 
 in a place, by colour; every thing has one colour. A premise entails a hypothesis that is true in
 all worlds where the premise is true, contradicts one that is true in none of them, and is neutral
 to the others: labels are computed by enumerating small worlds. Statements are in `synthetic.toml`.
-The hypothesis is sampled
-independently of the label, so that it does not predict the label. Pairs of thing and place of dev
-and test do not occur in train. A premise and three hypotheses:
+The hypothesis is sampled independently of the label, so that it does not predict the label. Pairs
+of thing and place of dev and test do not occur in train. A premise and three hypotheses:
 
   Not all seven mirrors in the shed are grey, but at least one is.
     entails: There are fewer than seven grey mirrors in the shed.
@@ -104,8 +103,8 @@ class Fact(NamedTuple):
 
 
 def split_of(thing: str, place: str) -> Split:
-    """The split with statements about a thing in a place; each thing has two places in dev and two
-    in test."""
+    """The split of statements about a thing in a place; each thing has two places in dev and two in
+    test."""
     return bucket_split(THINGS.index(thing) + PLACES.index(place))
 
 

@@ -1,4 +1,5 @@
-"""A sentence-pair LSTM (Bowman et al. 2015, section 3.3); "bi" refers to the two texts.
+"""A sentence-pair LSTM (Bowman et al. 2015, section 3.3); "bi" refers to the two texts, not to
+directions.
 
 Words are mapped to 100 features by a tanh layer; one LSTM reads both texts; its last states are
 concatenated, followed by three tanh layers and a softmax.
