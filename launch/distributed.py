@@ -166,8 +166,8 @@ class DistributedArgs:
             logging.disable(logging.WARNING)
 
     def _detected(self) -> tuple[Any, Any, Any]:
-        """Coordinator, count and number, by JAX's detection if they are not given; it would also
-        give each process a single GPU."""
+        """Coordinator, count and number, by JAX's detection if they are not given (without the
+        devices that it detects: a single GPU for each process)."""
         if self.coordinator:
             return self.coordinator, self.count, self.number
         from jax._src.clusters import ClusterEnv
@@ -218,7 +218,7 @@ def local_devices(
 ) -> tuple[int, ...] | None:
     """The GPUs of a process that shares its machine with others; None for all that it sees.
 
-    JAX's detection gives each process one, and leaves the others unused.
+    JAX's detection would give each process one and leave the rest unused.
 
     Args:
       rank_name, size_name: the variables with the number of the process on its machine, and with

@@ -19,6 +19,7 @@ from launch.cli import (
     configure_logging,
     disk_path,
     early_arguments,
+    option_values,
     output_file,
     run,
     untrusted_limits,
@@ -86,8 +87,7 @@ def main(argv: list[str]) -> None:
     keep_compiled()
     from common_jax.deploy import load
 
-    chosen = {option.name: getattr(args, option.name) for option in options}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
+    chosen = option_values(args, options)
     limits = untrusted_limits(args, model)
     predictor = load(model, max_memory=args.max_memory, untrusted=limits, **chosen)
     if args.context is not None:

@@ -102,8 +102,8 @@ class Program:
         return [Collective(*where, count[where], size) for where, size in sent.most_common()]
 
     def _exchanges(self, instruction: _Instruction) -> Iterator[tuple[str, _Instruction]]:
-        """The collectives that an instruction starts. On a TPU they are also inside fusions, of
-        which several, to start, continue and finish it, may contain the same collective."""
+        """The collectives that an instruction starts; on a TPU also those inside fusions, of which
+        several (start, continue, finish) may contain the same one."""
         opcode = instruction.kind.removesuffix("-start")
         if opcode in _COLLECTIVES:
             yield opcode, instruction

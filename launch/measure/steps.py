@@ -30,8 +30,6 @@ from launch.measure.chips import chip_of
 from launch.measure.flops import count_flops
 
 ROUNDS = 5  # of timing, for several systems
-
-
 NEVER = 2**40  # steps
 
 
