@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, missing_extra
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Compute, InputTooLargeError, available_cores
 from csan_jax.data.subwords import END, PAD, UNKNOWN
@@ -20,7 +20,6 @@ from csan_jax.data.subwords import END, PAD, UNKNOWN
 POSITIONS = 1024  # the longest text, of the table of position encodings
 NEG_INF = -1e9  # logit of padding
 SPECIAL = {END: "</s>", UNKNOWN: "<unk>"}
-PACKAGE = "CTranslate2 is not installed: install the extra ctranslate2"
 
 
 def require_expressible(model: Any, length_penalty: float) -> None:
@@ -158,7 +157,7 @@ class Engine(CompiledFunctions):
           UserError: if the package is missing or cannot read the model.
         """
         package = _package("ctranslate2")
-        # A core a batch: measured on two, a batch on both takes longer, in int8 seven times.
+        # One core per batch: on two cores, a batch that uses both takes longer (int8: seven times).
         self.at_once = 1 if package.get_cuda_device_count() else available_cores()
         try:
             self._translator = package.Translator(
@@ -266,4 +265,5 @@ def _package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise UserError(PACKAGE) from error
+        need = "CTranslate2 is not installed; an export in its format"
+        raise missing_extra(need, "ctranslate2") from error
