@@ -136,7 +136,6 @@ class SentenceClassifier(Predictor):
         return dict.fromkeys(("word_embedding", "second_word_embedding"), vocabulary.size)
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Label]:
-        """The label of each line."""
         answers: dict[int, Label] = {}
         lengths = [request.lengths for request in requests]
         batches = [*groups(lengths, self._settings.eval_batch_tokens)]

@@ -61,6 +61,7 @@ class TranslationEvaluation(Evaluation):
 
     @functools.cached_property
     def references(self) -> list[str]:
+        """The references."""
         return self.run.workdir.references(self.split)
 
     @functools.cached_property

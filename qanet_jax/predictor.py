@@ -169,7 +169,6 @@ class QuestionAnswerer(Predictor):
         return _Request.of(line, *location, rule=self._vocabulary.rule)
 
     def answers(self, requests: Sequence["_Request"]) -> Iterator[SpanAnswer]:
-        """The answer to each request, with the request's id."""
         self._look_up(_words(requests))
         chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:

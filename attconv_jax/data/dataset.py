@@ -52,7 +52,6 @@ class LabelledBatches(Batches):
         self._numbers, self._inputs = numbers, columns_of(inputs, columns)
 
     def read(self, planned: PlannedBatch) -> Batch:
-        """The arrays of one planned batch."""
         batch = super().read(planned)
         if self._numbers is not None:
             batch |= {name: self._numbers[batch[name]] for name in self.columns}
@@ -124,7 +123,6 @@ class RankedBatches(Batches):
         self.questions, self._negatives = questions, negatives
 
     def epoch(self, epoch: int) -> Epoch:
-        """The batches of one epoch, each read upon access."""
         random = epoch_random(~self._seed, epoch)  # independent of the plan's
         questions = self.questions
         right = (random.random(len(questions.starts)) * questions.right).astype(int)
@@ -222,7 +220,6 @@ class LabelledData(WordLevelData):
                 _log.warning("%s: no example labelled %s%s", split, ", ".join(absent), alone)
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split the number of examples, and the skipped ones."""
         corpora = {split: self.corpus(split) for split in self.splits}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
@@ -261,7 +258,6 @@ class LabelledData(WordLevelData):
         return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 
     def split_batches(self, split: str) -> Batches:
-        """All examples of an evaluated split, once, ordered by length."""
         evaluated = [name for name in self.splits if name != "train"]
         lengths = {name: self.corpus(name).lengths(*self._columns) for name in evaluated}
         plan = self.split_plan(split, lengths)

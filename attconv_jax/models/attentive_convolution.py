@@ -265,7 +265,6 @@ class AttentiveConvNet(AttendingModule):
         return self._forward(texts, train, in_pieces=not train)[0]
 
     def _forward(self, texts: Sequence[Text], train: bool, in_pieces: bool = False) -> Explained:
-        """Logits, and the attention maps of each layer, lowest first."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         maps = []
         with part("attention"):

@@ -49,7 +49,6 @@ class BiLSTMModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         config = self.config
         dropout = Dropout(config.dropout)
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")

@@ -92,7 +92,6 @@ class CDSSMModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         config, dropout = self.config, Dropout(self.config.dropout)
         named = nn.with_logical_partitioning
         init = named(nn.initializers.normal(0.02), ("vocab", None, "embed"))

@@ -184,7 +184,6 @@ class PackedPlan(Plan):
         return self._kinds[self._kind[examples]]
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
-        """The batches of an epoch, in their order."""
         random, size = epoch_random(self._seed, epoch), int(self.rows[0])
         rows = random.permutation(self._templates)
         sizes = self._sizes[rows]

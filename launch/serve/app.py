@@ -49,7 +49,6 @@ class Service(Application):
         self.app = Counted(self.app, metrics)
 
     def abandon(self) -> None:
-        """Answers all requests that wait with status 503."""
         for model in self._models.values():
             model.abandon()
 
