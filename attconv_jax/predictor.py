@@ -167,7 +167,6 @@ class SentenceClassifier(Predictor):
             return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
 
     def _arrays(self, requests: Sequence[Request], group: Group) -> dict[str, np.ndarray]:
-        """The input arrays of a batch."""
         texts = [request.texts for request in requests]
         columns = zip(TEXTS, zip(*texts, strict=True), group.widths, strict=False)
         arrays = {
@@ -181,7 +180,6 @@ class SentenceClassifier(Predictor):
         return arrays
 
     def _labelled(self, requests: Sequence[Request], outputs: Mapping[str, Any]) -> Iterator[Label]:
-        """The predictions of a batch from its outputs."""
         probabilities = np.asarray(outputs["probabilities"])
         if probabilities.shape[1] != len(self._labels):
             raise UserError(
@@ -204,7 +202,6 @@ class SentenceClassifier(Predictor):
 def _attention_of(
     attended: tuple[int, int, np.ndarray], row: int, texts: Sequence[Sequence[str]]
 ) -> AttentionMap:
-    """An attention map of an example."""
     text, context, weights = attended
     words, pooled = weights[row, :, : len(texts[context])], text < 0
     rows = words if pooled else words[: len(texts[text])]

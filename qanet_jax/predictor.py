@@ -252,7 +252,6 @@ class QuestionAnswerer(Predictor):
             self._vocabulary = self._vocabulary.extended(more)
 
     def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:
-        """The windows of all requests."""
         size, stride = self._settings.window, self._settings.stride
         return [
             _Window(number, request.context, request.question, *cut)
@@ -280,7 +279,6 @@ class QuestionAnswerer(Predictor):
         return computed
 
     def _batch(self, members: Sequence["_Window"], group: Group) -> dict[str, np.ndarray]:
-        """The input arrays of a batch of windows."""
         contexts = [window.context.part(window.start, window.stop) for window in members]
         texts = [(c, window.question) for c, window in zip(contexts, members, strict=True)]
         widths = dict(zip(TEXTS, group.widths, strict=True))
@@ -357,7 +355,6 @@ class _Request:
 
 
 def _words(requests: Iterable[_Request]) -> Iterator[str]:
-    """The words of all texts."""
     return (word for r in requests for word in (*r.context.words, *r.question.words))
 
 

@@ -15,8 +15,8 @@ from jaxtyping import Int
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.epoch_plan import Plan, PlannedBatch, PlannedEpoch, epoch_random, running
 
-_CLOSE = 4  # the rest of a row, in mean lengths, from which the best two examples are searched
-_STEEP = 8  # exponent of a column's weight, in the column's share of remaining tokens
+_TAIL = 4  # the rest of a row, in mean lengths, from which the best two examples are searched
+_WEIGHT_POWER = 8  # exponent of a column's weight, in the column's share of remaining tokens
 
 
 class Packing(NamedTuple):
@@ -95,7 +95,7 @@ class _Templates:
         volume, sampled = self._volume(row), self._draw(row.counts)
         row.add(int(volume.argmax()))
         for index in sampled:
-            if (row.room <= _CLOSE * self._mean).all():
+            if (row.room <= _TAIL * self._mean).all():
                 break
             if row.counts[index] and (row.kinds[index] <= row.room).all():
                 row.add(index)
@@ -113,7 +113,7 @@ class _Templates:
     def _volume(self, row: "_Row") -> Int[np.ndarray, "k"]:
         """The weighted tokens of each kind; integers, which are the same on every platform."""
         tokens = (row.counts @ row.kinds / self._widths).tolist()
-        weights = [round(64 * (n / max(tokens)) ** _STEEP) for n in tokens]
+        weights = [round(64 * (n / max(tokens)) ** _WEIGHT_POWER) for n in tokens]
         return row.kinds @ np.array(weights)
 
     def _draw(self, counts: np.ndarray) -> list[int]:

@@ -268,8 +268,6 @@ def _encode(subwords: tuple[Subwords, Subwords], workers: int, read: _Read) -> _
 
 
 class _SplitWriter(contextlib.AbstractContextManager):
-    """Writes the pairs of one split."""
-
     def __init__(
         self,
         folder: Path,

@@ -139,10 +139,10 @@ def _decision(results: TableResults, claim: Claim, verdict: Verdict) -> str:
         )
     if verdict.decision != "undecidable":
         return verdict.decision
-    return f"undecidable: {_open_reason(claim, verdict)}"
+    return f"undecidable: {_undecidable_reason(claim, verdict)}"
 
 
-def _open_reason(claim: Claim, verdict: Verdict) -> str:
+def _undecidable_reason(claim: Claim, verdict: Verdict) -> str:
     """Why a verdict is undecidable."""
     if claim.relation == "ratio":
         return "too few rounds"

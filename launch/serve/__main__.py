@@ -122,7 +122,6 @@ def _add_sources(parser: Parser) -> None:
 
 
 def _sources(args: argparse.Namespace) -> list[Source]:
-    """The models of the command line."""
     demo = [Source("--model", name, DEMO + name) for name in demos()]
     return [*args.sources, *(demo if args.demo else [])]
 

@@ -175,8 +175,6 @@ class Builder:
 
 
 class _SplitWriter:
-    """Writes one split."""
-
     def __init__(self, folder: Path, config: "Config", vocabulary: Vocabulary, content: SplitText):
         self._folder, self._config, self._vocabulary = folder, config.data, vocabulary
         self._content, self._word_length = content, config.word_length
