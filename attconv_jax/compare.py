@@ -117,7 +117,7 @@ class LabelEvaluation(Evaluation):
         if len(gold) != len(self.results.get(LENGTH, ())):
             raise IncomparableError(f"{self.run.workdir.path}: no results of single texts")
         if any(table[0][2:] != labels for table in tables):
-            raise IncomparableError(f"{self.run.workdir.path}: others have other labels")
+            raise IncomparableError(f"{self.run.workdir.path}: runs with different labels")
         chances = np.array([[row[2:] for row in table[1:]] for table in tables], float).mean(0)
         right = [labels[best] == label for best, label in zip(chances.argmax(1), gold, strict=True)]
         mean = type(self)(self.run, self.split)

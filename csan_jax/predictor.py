@@ -248,7 +248,10 @@ class Translator(Predictor):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
             if not 0 <= pieces.min() <= pieces.max() < self._target.size:
-                raise UserError(f"pieces to {pieces.max()} of a vocabulary of {self._target.size}")
+                raise UserError(
+                    f"the model's pieces are from {pieces.min()} to {pieces.max()}, but the "
+                    f"vocabulary has {self._target.size}"
+                )
             unknown = np.full(pieces.shape[:2], np.nan)  # for exports that return no scores
             scores = np.asarray(outputs.get("scores", unknown)).reshape(unknown.shape)
             for row, i in enumerate(members):

@@ -138,7 +138,7 @@ class ReadingData(WordLevelData):
                 )
 
     def report(self) -> None:
-        """As `WordLevelData.report`; for each split the gold answers that are not whole words."""
+        """As `WordLevelData.report`; also the questions without a gold answer of whole words."""
         super().report()
         for split in self.splits:
             if meta := self.split(split).questions.meta.get("unreachable"):
@@ -208,5 +208,5 @@ class ReadingData(WordLevelData):
 def _unreachable(meta: Mapping[str, Any]) -> str:
     """The number of questions without a gold answer of whole words, and examples."""
     count, total, examples = meta["count"], meta["of"], ", ".join(meta["examples"])
-    numbers = f"{count:,} of {total:,} gold answers are not whole words"
+    numbers = f"{count:,} of {total:,} questions have no gold answer of whole words"
     return f"{numbers} ({examples})" if examples else numbers
