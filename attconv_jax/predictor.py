@@ -15,7 +15,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.predictor_answer import Answer
+from common_jax.predictor_answer import Answer, AttentionMap
 from common_jax.predictor_schema import Schema
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
@@ -36,22 +36,6 @@ class Request(NamedTuple):
     def lengths(self) -> tuple[int, ...]:
         """The number of words of each text."""
         return tuple(map(len, self.texts))
-
-
-@dataclasses.dataclass(frozen=True)
-class AttentionMap:
-    """An attention map of a layer.
-
-    Attributes:
-      text: index of the attending text; None for pooling, whose rows of `weights` are weighted
-        sums of the context.
-      context: index of the text attended to.
-      weights: a row for each word or sum, a column for each word of the context.
-    """
-
-    text: int | None
-    context: int
-    weights: Float[np.ndarray, "T K"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,10 +4,9 @@ When a process dies or cannot be reached, `jax.distributed` aborts the others in
 output. Hence each process trains in a child; the parent forwards requests to stop, and reports in
 one line how the child ended.
 
-JAX 0.10.2 has nothing that replaces the child. With `jax_enable_recoverability` a process waits
-forever in a collective operation for another that cannot be reached (on a CPU, stopped by SIGSTOP),
-and still aborts if that is the first. The client's `missed_heartbeat_callback` is no argument of
-`jax.distributed.initialize`, and aborts too (std::bad_cast) when it is called.
+JAX 0.10.2 has no alternative: with `jax_enable_recoverability` a process can wait forever in a
+collective operation, and still aborts with the first process; the `missed_heartbeat_callback` of
+the client cannot be set by `jax.distributed.initialize`, and aborts too (std::bad_cast).
 """
 
 import argparse

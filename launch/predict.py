@@ -133,7 +133,7 @@ def _answer(
 
 
 def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
-    """The inputs, and whether `chunks` waits for full lists of them, as of a file's."""
+    """The inputs, and whether `Predictor.chunks` waits for full chunks, as for a file."""
     from common_jax.deploy.records import file_records, stream_records
 
     if args.input is not None:

@@ -16,6 +16,7 @@ from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
+from common_jax.predictor_answer import AttentionMap
 from common_jax.predictor_schema import (
     ATTENTION_MAP,
     INTEGER,
@@ -32,7 +33,7 @@ from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
-from qanet_jax.reading import AttentionMap, PredictedSpan, Reading, SpanAnswer
+from qanet_jax.reading import PredictedSpan, Reading, SpanAnswer
 
 _RACE = (
     "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the "

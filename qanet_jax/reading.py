@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float, Num
 
-from common_jax.predictor_answer import Answer
+from common_jax.predictor_answer import Answer, AttentionMap
 from qanet_jax.data.text import TokenizedText
 
 
@@ -41,16 +41,6 @@ class Pointers:
     last: Float[np.ndarray, "T"]
 
 
-@dataclasses.dataclass(frozen=True)
-class AttentionMap:
-    """Attention weights of the words of one text (rows) over those of another (columns); text 0 is
-    the context, 1 the question."""
-
-    text: int
-    context: int
-    weights: Float[np.ndarray, "T J"]
-
-
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SpanAnswer(Answer):
     """The best answer to a question.
@@ -61,7 +51,7 @@ class SpanAnswer(Answer):
       next: the next best answers.
       pointers: only with `explain`, like the next two.
       words: of the context and of the question; None without attention, as in exports.
-      layers: context-query attention, one map.
+      layers: context-query attention, one map; text 0 is the context, 1 the question.
     """
 
     id: str | int | None = None
