@@ -154,8 +154,10 @@ class SentenceClassification(WordLevelTask[Config]):
         data = self.config.data
         if data.names == source.config.data.names:
             return ()
-        more = dataclasses.replace(data, labels=f"{data.labels},{data.labels.replace(',', '+')}")
-        tasks = self, type(self)(dataclasses.replace(self.config, data=more))
+        relabelled = dataclasses.replace(
+            data, labels=f"{data.labels},{data.labels.replace(',', '+')}"
+        )
+        tasks = self, type(self)(dataclasses.replace(self.config, data=relabelled))
         own, other = (
             named_parameters(nn.unbox(jax.eval_shape(task.init, jax.random.key(0))))
             for task in tasks

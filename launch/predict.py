@@ -50,9 +50,9 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.predict", description=DESCRIPTION)
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--workdir", metavar="RUN", help="folder of the run")
-    where.add_argument("--model", metavar="DIR", help="folder or name of an export")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--workdir", metavar="RUN", help="folder of the run")
+    group.add_argument("--model", metavar="DIR", help="folder or name of an export")
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
     text = "lines or a table (standard input)"

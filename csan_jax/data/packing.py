@@ -90,8 +90,8 @@ class _Templates:
 
     def take(self) -> tuple[Int[np.ndarray, "size"], int]:
         """The kinds in one row, and the number of such rows; reduces `counts` by them."""
-        here = self.counts.nonzero()[0]
-        row = _Row(self._kinds[here], self.counts[here], self._widths)
+        available = self.counts.nonzero()[0]
+        row = _Row(self._kinds[available], self.counts[available], self._widths)
         volume, sampled = self._volume(row), self._draw(row.counts)
         row.add(int(volume.argmax()))
         for index in sampled:
@@ -105,10 +105,10 @@ class _Templates:
             volumes = volume[fits] + best[tuple(rest.T)]
             fits = fits[volumes == volumes.max()]
             row.add(int(fits[volume[fits].argmax()]))  # smaller ones fit into other rows too
-        kinds, used = np.unique(here[row.members], return_counts=True)
+        kinds, used = np.unique(available[row.members], return_counts=True)
         times = int((self.counts[kinds] // used).min())
         self.counts[kinds] -= times * used
-        return here[row.members], times
+        return available[row.members], times
 
     def _volume(self, row: "_Row") -> Int[np.ndarray, "k"]:
         """The weighted tokens of each kind; integers, which are the same on every platform."""

@@ -97,8 +97,8 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
         text = "\t".join(texts)
         for name in names:
             options = explained if len(names) == 1 else {}  # the next row reads a plain answer
-            (given,) = load(runs[name], **options).predict([text])
-            text = given.line
+            (prediction,) = load(runs[name], **options).predict([text])
+            text = prediction.line
         return text
 
     examples = results.scale.examples

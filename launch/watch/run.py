@@ -191,8 +191,8 @@ def seconds_left(lines: Sequence[Mapping[str, Any]], steps: int) -> float | None
     restart, including validations and saving but not compilation; None if unknown."""
     restarts = [number for number, line in enumerate(lines) if "resumed_from" in line]
     since = lines[restarts[-1] :] if restarts else lines
-    for part in (since, lines):
-        timed = [line for line in part if "wall_seconds" in line]
+    for logged in (since, lines):
+        timed = [line for line in logged if "wall_seconds" in line]
         if len(timed) > 1 and timed[-1]["step"] > timed[0]["step"]:
             taken = timed[-1]["step"] - timed[0]["step"]
             seconds = timed[-1]["wall_seconds"] - timed[0]["wall_seconds"]

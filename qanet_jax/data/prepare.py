@@ -206,12 +206,12 @@ class _SplitWriter:
     def _windows(self, passages: Writer, context: TokenizedText) -> range:
         """Writes a passage; returns its rows."""
         before = passages.rows
-        for part in self._parts(context):
-            starts, ends = zip(*part.spans, strict=True) if part.spans else ((), ())
-            passages.append({**self._encoded("context", part), "starts": starts, "ends": ends})
+        for window in self._context_windows(context):
+            starts, ends = zip(*window.spans, strict=True) if window.spans else ((), ())
+            passages.append({**self._encoded("context", window), "starts": starts, "ends": ends})
         return range(before, passages.rows)
 
-    def _parts(self, context: TokenizedText) -> Iterator[TokenizedText]:
+    def _context_windows(self, context: TokenizedText) -> Iterator[TokenizedText]:
         """The windows of a passage; in training the complete passage."""
         config, length = self._config, len(context.words)
         train = self._content.train
@@ -227,7 +227,7 @@ class _SplitWriter:
             answer = self._answer(question, text) if content.train else ()
             if answer is not None:
                 encoded = {**self._encoded("question", text), "number": [number], "answer": answer}
-                context_windows = self._parts(content.contexts[question.context])
+                context_windows = self._context_windows(content.contexts[question.context])
                 for passage, window in zip(numbers[question.context], context_windows, strict=True):
                     inputs = self._inputs_of("", context=window, question=text)
                     yield {**encoded, "passage": [passage], **inputs}
