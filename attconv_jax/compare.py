@@ -117,7 +117,7 @@ class LabelEvaluation(Evaluation):
         if len(gold) != len(self.results.get(LENGTH, ())):
             raise IncomparableError(f"{self.run.workdir.path}: no results of single texts")
         if any(table[0][2:] != labels for table in tables):
-            raise IncomparableError(f"{self.run.workdir.path}: others have other labels")
+            raise IncomparableError(f"{self.run.workdir.path}: runs with different labels")
         chances = np.array([[row[2:] for row in table[1:]] for table in tables], float).mean(0)
         right = [labels[best] == label for best, label in zip(chances.argmax(1), gold, strict=True)]
         mean = type(self)(self.run, self.split)
@@ -128,8 +128,7 @@ class LabelEvaluation(Evaluation):
     def pictured(
         answer: str, run: str, line: str, span: tuple[int, int] | None = None
     ) -> tuple[str, Sequence[Element]]:
-        """The label with its probability, and a picture of each attention map of the lowest
-        layer."""
+        """The label with its probability, and the attention maps of the lowest layer."""
         explained = json.loads(answer)
         label, words = explained["label"], explained["words"]
         names = ["text 1", "text 2"] if len(words) > 1 else ["the text"]

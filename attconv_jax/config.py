@@ -23,8 +23,8 @@ class WordsConfig:
       unknown_rows: how many of them are hash buckets of unknown words, so that a name in both texts
         has one embedding; with 0, all unknown words share one embedding.
       trained: whether the vectors are trained; False fixes the initial ones.
-      rule: that splits texts into words (`common_jax.text.word_tokenizer`): "unicode" for all
-        scripts, or "english", that of the published results.
+      rule: word tokenizer (`common_jax.text.word_tokenizer`): "unicode" for all scripts, or
+        "english", that of the published results.
     """
 
     dim: int = 300
@@ -62,9 +62,9 @@ class DataConfig(SplitsConfig):
       examples: number of generated training examples; for files and datasets, the size of a random
         sample of train; 0 uses all examples.
       labels: in the order of their ids, separated by commas. If none is a number, tables may have
-        their numbers, from 0.
-      ignored_labels: labels, separated by commas, of examples that are skipped and counted; a
-        number -1 in a table is "-". Others without a label are bad examples.
+        the ids instead.
+      ignored_labels: labels, separated by commas, of examples that are skipped and counted; -1 in a
+        table is "-". Examples with any other label, or none, are bad examples.
       balanced: samples equally many training examples of each label, as many as of the rarest.
       negatives: for rankings, the number of sentences that do not answer a question that are drawn
         for it in each epoch of training, without replacement; at most all of its passage.
@@ -202,7 +202,7 @@ class Config(WordLevelConfig):
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Also names the columns that earlier versions, without `columns`, read of any table."""
+        """As the base class; sets `columns` to those that versions without this field read."""
         values = super().upgraded(values)
         data = values.get("data")
         if not isinstance(data, Mapping) or "columns" in data or data.get("format") == "ranking":

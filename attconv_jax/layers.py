@@ -105,8 +105,11 @@ def additive_energies(
     focus: Float[Array, "B S G"],
     weight: Float[Array | np.ndarray, "G"],
 ) -> Float[Array, "B T S"]:
-    """w . tanh(x_t + y_s), in float32, without an array [B, T, S, G]: on a CPU computed for a few
-    words of one text at a time, to fit the cache. The backward pass recomputes the tanh."""
+    """w . tanh(x_t + y_s), in float32.
+
+    On a CPU it is computed for a few words of one text at a time, to fit the cache, instead of as
+    an array [B, T, S, G]. The backward pass recomputes the tanh.
+    """
     return _energies_forward(source, focus, weight)[0]
 
 
@@ -139,28 +142,26 @@ def _energies_backward(residuals, cotangent):
         return slope.sum(2), slope.sum(1), jnp.einsum("bts,btsg->g", cotangent, hidden)
 
     def in_pieces(source, focus, weight, cotangent):
-        def of_text(to_weight, text):
+        def of_text(d_weight, text):
             words, focus, cotangent = text
 
             def piece(totals, words):
-                (to_weight, to_focus), (words, cotangent) = totals, words
+                (d_weight, d_focus), (words, cotangent) = totals, words
                 hidden = _hidden(words, focus).astype(wide)
                 slope = cotangent[..., None] * (1 - hidden * hidden)
-                to_weight = to_weight + jnp.einsum("ts,tsg->g", cotangent, hidden)
+                d_weight = d_weight + jnp.einsum("ts,tsg->g", cotangent, hidden)
                 # as a product: XLA's sum over a first axis is 20 times as slow on a CPU
                 over_words = jnp.einsum("t,tsg->sg", jnp.ones(len(slope), wide), slope)
-                return (to_weight, to_focus + over_words), slope.sum(1)
+                return (d_weight, d_focus + over_words), slope.sum(1)
 
-            start = to_weight, jnp.zeros(focus.shape, wide)
-            (to_weight, to_focus), to_words = jax.lax.scan(piece, start, (words, cotangent))
-            return to_weight, (to_words, to_focus)
+            start = d_weight, jnp.zeros(focus.shape, wide)
+            (d_weight, d_focus), d_words = jax.lax.scan(piece, start, (words, cotangent))
+            return d_weight, (d_words, d_focus)
 
         texts = _cut(source, focus), focus, _cut(cotangent, focus)
-        to_weight, (to_source, to_focus) = jax.lax.scan(
-            of_text, jnp.zeros(weight.shape, wide), texts
-        )
+        d_weight, (d_source, d_focus) = jax.lax.scan(of_text, jnp.zeros(weight.shape, wide), texts)
         scale = weight.astype(wide)[None, None]
-        return _joined(to_source, source) * scale, to_focus * scale, to_weight
+        return _joined(d_source, source) * scale, d_focus * scale, d_weight
 
     gradients = _on_cpu(in_pieces, at_once, *residuals, cotangent)
     return tuple(g.astype(x.dtype) for g, x in zip(gradients, residuals, strict=True))

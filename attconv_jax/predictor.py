@@ -1,4 +1,4 @@
-"""Text interface of the sentence classifier: encodes text, formats predictions; needs no model."""
+"""Text interface of the sentence classifier: encodes text, formats labels; imports no model."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.predictor_answer import Answer
+from common_jax.predictor_answer import Answer, AttentionMap
 from common_jax.predictor_schema import Schema
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
@@ -38,22 +38,6 @@ class Request(NamedTuple):
         return tuple(map(len, self.texts))
 
 
-@dataclasses.dataclass(frozen=True)
-class AttentionMap:
-    """An attention map of a layer.
-
-    Attributes:
-      text: index of the attending text; None if the rows of `weights` are not its words but
-        weighted sums of the context.
-      context: index of the text attended to.
-      weights: a row for each word or sum, a column for each word of the context.
-    """
-
-    text: int | None
-    context: int
-    weights: Float[np.ndarray, "T K"]
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Label(Answer):
     """The label of a text or a pair.
@@ -61,7 +45,7 @@ class Label(Answer):
     Attributes:
       label: the most probable one.
       probabilities: by label.
-      words: of each text; with `explain`, as the next.
+      words: of each text; only with `explain`, like the next.
       layers: the attention maps of each layer.
     """
 
@@ -136,7 +120,6 @@ class SentenceClassifier(Predictor):
         return dict.fromkeys(("word_embedding", "second_word_embedding"), vocabulary.size)
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Label]:
-        """The label of each line."""
         answers: dict[int, Label] = {}
         lengths = [request.lengths for request in requests]
         batches = [*groups(lengths, self._settings.eval_batch_tokens)]
@@ -168,7 +151,6 @@ class SentenceClassifier(Predictor):
             return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
 
     def _arrays(self, requests: Sequence[Request], group: Group) -> dict[str, np.ndarray]:
-        """The input arrays of a batch."""
         texts = [request.texts for request in requests]
         columns = zip(TEXTS, zip(*texts, strict=True), group.widths, strict=False)
         arrays = {
@@ -182,7 +164,6 @@ class SentenceClassifier(Predictor):
         return arrays
 
     def _labelled(self, requests: Sequence[Request], outputs: Mapping[str, Any]) -> Iterator[Label]:
-        """The predictions of a batch from its outputs."""
         probabilities = np.asarray(outputs["probabilities"])
         if probabilities.shape[1] != len(self._labels):
             raise UserError(
@@ -205,7 +186,6 @@ class SentenceClassifier(Predictor):
 def _attention_of(
     attended: tuple[int, int, np.ndarray], row: int, texts: Sequence[Sequence[str]]
 ) -> AttentionMap:
-    """An attention map of an example."""
     text, context, weights = attended
     words, pooled = weights[row, :, : len(texts[context])], text < 0
     rows = words if pooled else words[: len(texts[text])]

@@ -17,11 +17,10 @@ Results = dict[str, Shaped[np.ndarray, "m"]]  # "length" and "right" of each exa
 def score_labels(
     corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Accuracy; its interval, the share of the most frequent label, the F1 of each label and their
-    mean, the confusion matrix and the accuracy by length (Figure 2) as notes.
+    """Accuracy; as notes its interval, the share of the most frequent label, the F1 of each label
+    and their mean, the confusion matrix, and the accuracy by length in words (Figure 2).
 
-    A label that is neither gold nor predicted has no F1. An example's length is the number of words
-    of its texts.
+    A label that is neither gold nor predicted has no F1.
     """
     gold, predicted = corpus.column("label"), likely.argmax(axis=1)
     right = predicted == gold

@@ -50,8 +50,8 @@ class SentenceClassification(WordLevelTask[Config]):
         self.model = Matcher(config.model, words.rows, words.dim, labels, dtype, words.trained)
 
     def init(self, key: Array) -> Params:
-        """Initial parameters; after `prepare` with the word vectors of the config's file, and
-        random ones of the same standard deviation for other words."""
+        """Initial parameters; after `prepare`, word vectors are those of `data.vectors`, and random
+        ones of the same standard deviation for other words."""
         texts = self.config.data.texts
         arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
         for name, text, model_input in self._columns:
@@ -150,13 +150,14 @@ class SentenceClassification(WordLevelTask[Config]):
         return Scores(metrics, notes, {"tsv": table}, examples, results)
 
     def new_parameters(self, source: Task) -> Sequence[str]:
-        """The output layer, whose shape depends on the number of labels, if these or their order
-        differ."""
+        """The parameters whose shape depends on the number of labels, if the labels differ."""
         data = self.config.data
         if data.names == source.config.data.names:
             return ()
-        more = dataclasses.replace(data, labels=f"{data.labels},{data.labels.replace(',', '+')}")
-        tasks = self, type(self)(dataclasses.replace(self.config, data=more))
+        relabelled = dataclasses.replace(
+            data, labels=f"{data.labels},{data.labels.replace(',', '+')}"
+        )
+        tasks = self, type(self)(dataclasses.replace(self.config, data=relabelled))
         own, other = (
             named_parameters(nn.unbox(jax.eval_shape(task.init, jax.random.key(0))))
             for task in tasks

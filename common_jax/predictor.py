@@ -335,7 +335,7 @@ class Predictor(abc.ABC):
         if self.fields:
             texts = tuple(Text(name, name.capitalize()) for name in self.fields)
             return Schema(title, texts, "json")
-        return Schema(title, (Text("text", "Text"),), plain="output")
+        return Schema(title, (Text("text", "Text"),), plain=True)
 
 
 def format_options(static: Mapping[str, int | float]) -> str:

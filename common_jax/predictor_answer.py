@@ -4,6 +4,9 @@ import dataclasses
 import json
 from typing import Any, ClassVar
 
+import numpy as np
+from jaxtyping import Float
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
@@ -44,6 +47,22 @@ class Answer:
 
     def __hash__(self) -> int:
         return hash(self.line)
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMap:
+    """An attention map, a field of answers (`common_jax.predictor_schema.ATTENTION_MAP`).
+
+    Attributes:
+      text: index of the attending text; None for pooling, whose rows of `weights` are weighted
+        sums of the context.
+      context: index of the text attended to.
+      weights: a row for each word or sum, a column for each word of the context.
+    """
+
+    text: int | None
+    context: int
+    weights: Float[np.ndarray, "T S"]
 
 
 def _fields(part: Any) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Schema:
       line: how a line holds the texts: a single "text", texts parted by a "tab", or a "json"
         object.
       output: the JSON schema of an output, an object.
-      plain: the field of an output that is a line of plain text; "" if lines are JSON objects.
+      plain: whether the line of an output is plain text (`Answer.plain`), not a JSON object.
       views: of an output, in the order of the page; without any, the page shows the JSON.
       examples: inputs, a text for each of `texts`.
       explained_length: of the longest text whose explanation is served (`Predictor.lengths`).
@@ -106,7 +106,7 @@ class Schema:
     texts: tuple[Text, ...]
     line: Literal["text", "tab", "json"] = "text"
     output: JsonSchema = dataclasses.field(default_factory=lambda: {"type": "object"})
-    plain: str = ""
+    plain: bool = False
     views: tuple[View, ...] = ()
     examples: tuple[tuple[str, ...], ...] = ()
     explained_length: int = 200

@@ -92,9 +92,8 @@ class TranslationEvaluation(Evaluation):
 
     @functools.cached_property
     def further_metrics(self) -> Mapping[str, float]:
-        """BLEU of n-grams up to n, from the notes of `Task.score`; the mean log-likelihood of a
-        sentence, in nats, if its results have it, unlike in older runs; and that and BLEU of the
-        third of the sentences with the most words."""
+        """BLEU of n-grams up to n; a sentence's mean log-likelihood in nats, unless in older runs;
+        the latter and BLEU also on the third of the sentences with the most words."""
         values = dict(zip(_BY_ORDER, self.note("bleu_by_order", list[float]), strict=False))
         if "nll" in self.results:
             for suffix in ("", _THIRD):
@@ -148,8 +147,8 @@ class TranslationEvaluation(Evaluation):
     def pictured(
         answer: str, run: str, line: str, span: tuple[int, int] | None = None
     ) -> tuple[str, Sequence[Element]]:
-        """The translation, and a picture of the attention of all heads of the lowest layer, with
-        a panel for each head that a head attends to, and outlines of the windows."""
+        """The translation, and a picture of the lowest layer's attention, with a panel for each
+        pair of a head and a head that it attends to, and outlines of the windows."""
         explained = json.loads(answer)
         if not explained["attention"]:
             return explained["translation"], []
@@ -204,8 +203,7 @@ class TranslationEvaluation(Evaluation):
         return numbers
 
     def sections(self, compared: Sequence[Any]) -> list[Section]:
-        """Sections on the differences, and on the gap by n-grams for runs with the same
-        references."""
+        """Sections on the differences, and, for runs with the same references, on n-grams."""
         differences = self.differences(compared)
         signatures = f"Signatures: {', '.join(self._bootstrap[1].values())}."
         same = [e for e in (self, *compared) if e.identity == self.identity]

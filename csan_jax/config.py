@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LANGUAGES = ("source_language", "target_language")
 _CODE = "[a-z]{2}([-_][A-Za-z]+)*"  # of a language, as the name of a column
-_ASKED = "--config.data.source_language=en --config.data.target_language=de"
+_LANGUAGE_FLAGS = "--config.data.source_language=en --config.data.target_language=de"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,12 +111,12 @@ class DataConfig(SplitsConfig):
         (docs/data.md), plain or compressed, several joined by commas, "a.tsv,b.tsv", or by a
         pattern, "train-*.parquet". For "tfds" splits of the dataset, "train" or "train[:1000]". An
         empty dev or test is held out of train, split by distinct source sentences.
-      columns: of a table's source and target, as "source=en,target=de", "1,2", from the end of each
-        row "-2,-1", or as paths "source=translation.en,target=translation.de" (`SplitsConfig`).
-        Known are "source", "src", `source_language` and its path in "translation", with "target",
-        "tgt", `target_language` and its path.
-      separator: of a table's columns; with any other than a tab, all files are tables. That of .csv
-        is found if it is a comma, a semicolon or a tab.
+      columns: a table's source and target column (`SplitsConfig`): names "source=en,target=de",
+        paths "source=translation.en,target=translation.de", or numbers "1,2", from the end of each
+        row "-2,-1". Detected without: "source", "src", `source_language` or its path in
+        "translation", with "target", "tgt", `target_language` or its path.
+      separator: between a table's columns; with any other than a tab, all files are tables. A .csv
+        file's comma, semicolon or tab is detected.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
         &#93; &#124; and &amp;, by their characters, on both sides.
       holdout_size: number of source sentences held out of train for an empty dev or test.
@@ -196,32 +196,29 @@ class DataConfig(SplitsConfig):
         return local_copy(expand_user(self.dir, "data.dir"), "data.dir")
 
     def is_table(self, name: str) -> bool:
-        """Whether a name of `train`, `dev` or `test` is that of a table, or of a file without a
-        language as its ending."""
+        """Whether a name in `train`, `dev` or `test` is a table's, and not a stem of parallel
+        files."""
         if self.separator != "\t" or ending(name) in ENDINGS:
             return True
         folder, parallel = self._folder, f"{name}.{self.source_language}"
         return exists(folder, name) and not exists(folder, parallel)
 
     def with_languages(self, overridden: Collection[str]) -> "DataConfig":
-        """The section with the languages of its corpus.
+        """This section with the languages of its corpus; a config file's are those of its own.
 
-        A config file's languages are those of its own corpus; for another table both must be set,
-        unless `columns` has names such as "en" and "de-AT". Parallel files have languages as
-        endings: if there are only `train.de` and `train.en`, and the source is set to de, the
-        target is en. The texts of a dataset have the names of their languages, and generated pairs
-        are English and German.
+        For another table both must be set, unless `columns` has names such as "en" and "de-AT".
+        With parallel files `train.de` and `train.en` alone, setting one language sets the other.
 
         Args:
           overridden: full names of the fields that were set on the command line.
 
         Raises:
-          UserError: for unknown languages.
+          UserError: for unknown languages, or generated pairs that are not English and German.
         """
         given = [name for name in _LANGUAGES if f"data.{name}" in overridden]
         pair = self.source_language, self.target_language
         if self.source == "generated":
-            generated = f"data.source=generated: pairs of English and German; set {_ASKED}"
+            generated = f"data.source=generated: pairs of English and German; set {_LANGUAGE_FLAGS}"
             require(pair == ("en", "de"), generated)
         if self.source == "generated" or len(given) == 2:
             return self
@@ -244,7 +241,7 @@ class DataConfig(SplitsConfig):
             known = known and not corpus & {*overridden}
         files = ", ".join(f"{name}.{ending}" for ending in endings)
         where = f"data.train={self.train}" + (f" ({files})" if files else "")
-        require(known, f"{where}: name its languages, as in {_ASKED}")
+        require(known, f"{where}: name its languages, as in {_LANGUAGE_FLAGS}")
         return self
 
 

@@ -1,7 +1,7 @@
 """Beam search, one compiled loop for a batch of sentences of similar length.
 
 Scores are log-probabilities, including the end symbol, divided by Wu et al.'s (2016) length penalty
-((5 + length) / 6)^alpha, as in the CSAN authors' toolkit. The search of a sentence is closed when k
+((5 + length) / 6)^alpha, as in the CSAN authors' toolkit. The search of a sentence finishes when k
 hypotheses have ended, when no open hypothesis can become better than the n-th best that has ended
 (n translations are returned), or at the sentence's limit; hence its translation does not depend on
 the rest of the batch. Only the k best candidates may end, so that a beam of one is greedy search.
@@ -31,7 +31,7 @@ class Stage(NamedTuple):
     Attributes:
       rows: number of sentences.
       steps: capacity in positions, on which the cost of a step depends.
-      remaining: it ends when at most this number of sentences is open; 0 in the last stage.
+      remaining: it ends when at most this number of sentences is unfinished; 0 in the last stage.
     """
 
     rows: Dim
@@ -51,7 +51,7 @@ class Beam:
       open_scores, open_pieces: log-probabilities and pieces of the k open hypotheses.
       ancestry: the slot of each hypothesis's prefix in the beam at each position.
       ended_scores, ended_pieces: penalised scores and pieces of the k best ended hypotheses.
-      closed: sentences whose search has finished.
+      finished: sentences whose search has finished.
     """
 
     now: Int[Array, ""]
@@ -63,11 +63,11 @@ class Beam:
     ancestry: Int[Array, "B k steps"]
     ended_scores: Float[Array, "B k"]
     ended_pieces: Int[Array, "B k steps"]
-    closed: Bool[Array, "B"]
+    finished: Bool[Array, "B"]
 
 
-# The fields of which translations are made.
-RESULTS = ("open_scores", "open_pieces", "ended_scores", "ended_pieces", "closed")
+# The fields from which translations are made.
+RESULTS = ("open_scores", "open_pieces", "ended_scores", "ended_pieces", "finished")
 
 
 def beam_search(
@@ -91,7 +91,7 @@ def beam_search(
         `stages[-1].steps`; 0 for empty rows.
       stages: the first one with all B rows, later ones with as many rows or fewer, and increasing
         capacities. Few sentences come near their limit: a stage with fewer rows continues with the
-        open sentences alone, in groups of its number of rows.
+        unfinished sentences alone, in groups of its number of rows.
       beam_size: k.
       length_penalty: alpha; 0 compares plain log-probabilities.
       hypotheses: n, at most k.
@@ -121,7 +121,7 @@ def beam_search(
             beam_size, jnp.where(ends, NEG_INF, scores), extended, _take(ancestry, parents)
         )
         attainable = open_scores[:, :1] / penalty(beam.limits.astype(jnp.float32))[:, None]
-        closed = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, nth] >= attainable)
+        finished = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, nth] >= attainable)
         new = Beam(
             now=beam.now + 1,
             cache=cache,
@@ -132,7 +132,7 @@ def beam_search(
             ancestry=ancestry,
             ended_scores=ended_scores,
             ended_pieces=ended_pieces,
-            closed=closed[:, 0],
+            finished=finished[:, 0],
         )
         return _freeze_finished(beam, new)
 
@@ -141,8 +141,8 @@ def beam_search(
     ended = (beam.ended_scores > NEG_INF).sum(axis=1, keepdims=True)
     slots = jnp.arange(hypotheses)[None]
     rows = jnp.where(slots < ended, slots, beam_size + slots - ended)
-    cut_off = beam.open_scores / penalty(limits.astype(jnp.float32))[:, None]
-    scores = jnp.concatenate([beam.ended_scores, cut_off], axis=1)
+    truncated = beam.open_scores / penalty(limits.astype(jnp.float32))[:, None]
+    scores = jnp.concatenate([beam.ended_scores, truncated], axis=1)
     pieces = jnp.concatenate([beam.ended_pieces, beam.open_pieces], axis=1)
     return _take(pieces, rows), jnp.take_along_axis(scores, rows, axis=1)
 
@@ -162,16 +162,16 @@ def _start(cache: Any, inputs: Any, limits: Int[Array, "B"], steps: Dim, beam_si
         ancestry=pieces,
         ended_scores=empty,
         ended_pieces=pieces,
-        closed=limits <= 0,
+        finished=limits <= 0,
     )
 
 
 def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]) -> Beam:
     """The beam after all stages; of the `RESULTS` alone if their numbers of rows differ."""
-    (stage, *later), rows = stages, beam.closed.shape[0]
+    (stage, *later), rows = stages, beam.finished.shape[0]
 
     def unfinished(beam: Beam) -> Bool[Array, ""]:
-        return (beam.now < stage.steps) & ((~beam.closed).sum() > stage.remaining)
+        return (beam.now < stage.steps) & ((~beam.finished).sum() > stage.remaining)
 
     beam = jax.lax.while_loop(unfinished, advance, _extend(beam, stage.steps))
     if not later:
@@ -180,12 +180,12 @@ def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]
         return _search(advance, beam, later)
 
     def finish(results: dict[str, Array]) -> dict[str, Array]:
-        """The results after the search of a group of open sentences."""
-        open_first = jnp.argsort(results["closed"], stable=True)
-        chosen = open_first[jnp.arange(later[0].rows)]
+        """The results after the search of a group of unfinished sentences."""
+        unfinished_first = jnp.argsort(results["finished"], stable=True)
+        chosen = unfinished_first[jnp.arange(later[0].rows)]
         group = jax.tree.map(lambda a: a if a.ndim == 0 else a[chosen], beam)
-        group = dataclasses.replace(group, closed=results["closed"][chosen])
-        changed = jnp.where(group.closed, rows, chosen)  # no row for the others
+        group = dataclasses.replace(group, finished=results["finished"][chosen])
+        changed = jnp.where(group.finished, rows, chosen)  # no row for the others
         group = _search(advance, group, later)
         return {
             name: results[name].at[changed].set(getattr(group, name), mode="drop")
@@ -194,7 +194,7 @@ def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]
 
     ended = _extend(dataclasses.replace(beam, cache=()), stages[-1].steps)
     results = {name: getattr(ended, name) for name in RESULTS}
-    results = jax.lax.while_loop(lambda now: ~now["closed"].all(), finish, results)
+    results = jax.lax.while_loop(lambda now: ~now["finished"].all(), finish, results)
     return dataclasses.replace(ended, **results)
 
 
@@ -278,8 +278,8 @@ def _append(
 
 
 def _freeze_finished(old: Beam, new: Beam) -> Beam:
-    """`new` for open sentences, `old` for closed ones."""
-    keep = lambda a, b: jnp.where(old.closed.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+    """`new` for unfinished sentences, `old` for finished ones."""
+    keep = lambda a, b: jnp.where(old.finished.reshape(-1, *[1] * (a.ndim - 1)), a, b)
     names = (*RESULTS, "ancestry")
     fields = {name: keep(getattr(old, name), getattr(new, name)) for name in names}
     return dataclasses.replace(new, **fields)

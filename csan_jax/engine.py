@@ -1,9 +1,7 @@
-"""A trained Transformer as a CTranslate2 model: written from its parameters, and run as the
-translator's programs.
+"""Export of a Transformer to CTranslate2 (github.com/OpenNMT/CTranslate2), and its inference.
 
-CTranslate2 (github.com/OpenNMT/CTranslate2, the extra "ctranslate2") decodes Transformers on CPUs
-and CUDA GPUs. It can express the plain attention of encoder and decoder, and beam search by plain
-log-probabilities; its own length penalty is another than that of `csan_jax.decode`.
+CTranslate2 (extra "ctranslate2") decodes on CPUs and CUDA GPUs. It supports plain attention only,
+and beam search without a length penalty: its own differs from that of `csan_jax.decode`.
 """
 
 import math
@@ -14,26 +12,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, missing_extra
 from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Compute, InputTooLargeError, available_cores
 from csan_jax.data.subwords import END, PAD, UNKNOWN
 
 POSITIONS = 1024  # the longest text, of the table of position encodings
-NEVER = -1e9  # logit of padding
+NEG_INF = -1e9  # logit of padding
 SPECIAL = {END: "</s>", UNKNOWN: "<unk>"}
-PACKAGE = "CTranslate2 is not installed: install the extra ctranslate2"
 
 
 def require_expressible(model: Any, length_penalty: float) -> None:
-    """Checks that CTranslate2 has the attention of a model, and the search.
-
-    Args:
-      model: a `csan_jax.config.ModelConfig`.
-
-    Raises:
-      UserError: if it has not.
-    """
+    """Raises UserError unless CTranslate2 supports a `ModelConfig` and the length penalty."""
     from csan_jax.attention.causal import Causal
 
     encoder, decoder = model.encoder_attention, model.decoder_attention
@@ -85,7 +75,7 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     decoder.position_encodings.encodings = encodings
     decoder.start_from_zero_embedding = True
     decoder.projection.weight = output
-    decoder.projection.bias = np.where(np.arange(len(output)) == PAD, NEVER, 0).astype(np.float32)
+    decoder.projection.bias = np.where(np.arange(len(output)) == PAD, NEG_INF, 0).astype(np.float32)
     if pre_norm:
         _set_norm(encoder.layer_norm, params["encoder_norm"])
         _set_norm(decoder.layer_norm, params["decoder_norm"])
@@ -139,7 +129,7 @@ def _set_attention(spec: Any, inputs: Sequence[Any], out: Mapping[str, Any]) -> 
 
 
 def _set_linear(spec: Any, denses: Sequence[Mapping[str, Any]]) -> None:
-    """Dense layers of the same input as one product, their outputs side by side."""
+    """Sets the concatenation of dense layers that have the same input."""
     spec.weight = np.concatenate([dense["kernel"].T for dense in denses])
     spec.bias = np.concatenate([dense["bias"] for dense in denses])
 
@@ -167,7 +157,7 @@ class Engine(CompiledFunctions):
           UserError: if the package is missing or cannot read the model.
         """
         package = _package("ctranslate2")
-        # A core a batch: measured on two, a batch on both takes longer, in int8 seven times.
+        # One core per batch: on two cores, a batch that uses both takes longer (int8: seven times).
         self.at_once = 1 if package.get_cuda_device_count() else available_cores()
         try:
             self._translator = package.Translator(
@@ -215,8 +205,7 @@ class Engine(CompiledFunctions):
     ) -> list[list[tuple[list[int], float]]]:
         """The hypotheses of each row, with end symbol if they have ended; none for an empty row.
 
-        CTranslate2 has one limit of length for all rows; a row with a longer translation than its
-        own limit is searched again.
+        CTranslate2 has one length limit for all rows; a row that exceeds its own is searched again.
         """
         limits = {n: min(len(row) + extra, POSITIONS) for n, row in enumerate(rows) if len(row)}
         ranked: list[list[tuple[list[int], float]]] = [[] for _ in rows]
@@ -262,22 +251,19 @@ def _stacked(
     steps = max((len(pieces) for row in ranked for pieces, _ in row), default=1)
     pieces = np.full((len(ranked), count, steps), PAD, np.int32)
     scores = np.full((len(ranked), count), -math.inf, np.float32)
-    for at, row in enumerate(ranked):
-        for slot, (hypothesis, score) in enumerate(row):
-            pieces[at, slot, : len(hypothesis)] = hypothesis
-            scores[at, slot] = score
+    for row, hypotheses in enumerate(ranked):
+        for slot, (hypothesis, score) in enumerate(hypotheses):
+            pieces[row, slot, : len(hypothesis)] = hypothesis
+            scores[row, slot] = score
     return pieces, scores
 
 
 def _package(name: str) -> Any:
-    """A module of CTranslate2.
-
-    Raises:
-      UserError: if it is not installed.
-    """
+    """A module of CTranslate2; raises UserError if it is not installed."""
     import importlib
 
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise UserError(PACKAGE) from error
+        need = "CTranslate2 is not installed; an export in its format"
+        raise missing_extra(need, "ctranslate2") from error

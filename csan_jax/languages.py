@@ -1,4 +1,4 @@
-"""Languages of translations: which tokenizers find their words."""
+"""Tokenizers for scores, by language."""
 
 import importlib.util
 
@@ -32,7 +32,7 @@ def sacrebleu_tokenizer(language: str) -> str:
 
 
 def missing_analyser(language: str) -> str:
-    """Why sacreBLEU scores the characters of a language that has an analyser of words; else ""."""
+    """The reason, a missing word analyser, why sacreBLEU scores characters; "" if it does not."""
     code = code_of(language)
     if all(importlib.util.find_spec(module) for module in _ANALYSERS.get(code, ())):
         return ""
@@ -51,7 +51,7 @@ def count_words(sentence: str, language: str) -> int:
 
 
 def code_of(language: str) -> str:
-    """The code that selects the tokenizer of a language; else its own: "de" for "de-AT"."""
+    """The key in `_CODES` of a language; for others the first subtag, "de" for "de-AT"."""
     first, *subtags = language.lower().replace("_", "-").split("-")
     scripts = (tag for tag in subtags if len(tag) == 4 and tag in _BY_ALIAS)
     return _BY_ALIAS.get(next(scripts, first), first)

@@ -133,15 +133,15 @@ def paired_bootstrap(
 
 def bleu_error(
     hypotheses: Sequence[str],
-    others: Sequence[str],
+    baseline: Sequence[str],
     references: Sequence[str],
     *,
     language: str,
     order: int | None = None,
     resamples: int = 1000,
 ) -> float:
-    """The standard error of a difference of two systems' BLEU over the choice of sentences: its
-    standard deviation over bootstrap resamples of them (Koehn 2004; seed 12345).
+    """The bootstrap standard error, over sentences, of the difference of two systems' BLEU (Koehn
+    2004; seed 12345).
 
     Args:
       order: of the longest n-grams, unsmoothed as in `ngrams`; None for BLEU as in `score`.
@@ -150,7 +150,7 @@ def bleu_error(
     options: dict[str, Any] = {"max_ngram_order": longest, "smooth_method": smoothing}
     counts = [
         _ngram_counts(tuple(system), tuple(references), language, longest)
-        for system in (hypotheses, others)
+        for system in (hypotheses, baseline)
     ]
     random, size, differences = np.random.default_rng(12345), len(references), []
     for _ in range(resamples):
@@ -207,8 +207,8 @@ def _bleu(language: str, **options: Any) -> BLEU:
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if not references or len(hypotheses) != len(references):
         raise ValueError(
-            f"{len(hypotheses)} hypotheses for {len(references)} references: there must be as many"
-            " of either, and at least one"
+            f"{len(hypotheses)} hypotheses for {len(references)} references: must be equally many, "
+            "at least one"
         )
 
 

@@ -286,8 +286,13 @@ class Transformer(nn.Module):
         steps: Any,
         hypotheses: int,
     ) -> tuple[list[Any], SourceInputs, list[Any]]:
-        """What `step` needs at the first position and at all: an empty cache and the projected
-        source of each decoder layer, and each layer's parameters."""
+        """The first inputs of `step`: each decoder layer's empty cache, projected source, and
+        parameters.
+
+        Args:
+          steps: capacity of the caches, in positions.
+          hypotheses: k.
+        """
         config, sizes = self.config, self.config.sizes(self.dtype)
         caches = [
             config.decoder_attention.cache(sizes, memory.shape[0], steps, hypotheses)

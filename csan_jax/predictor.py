@@ -45,7 +45,7 @@ class Translation(Answer):
 
     Attributes:
       translation: "" for an empty line.
-      pieces: of the source, with the end symbol; with `explain`, as the next two.
+      pieces: of the source, with the end symbol; only with `explain`, like the next two.
       attention: of each encoder layer, [heads, pieces, head window, pieces].
       reach: of each encoder layer, [heads, pieces, 2]: the first and the last piece with a weight.
       hypotheses: best first; with `n_best` or `hypotheses`.
@@ -170,8 +170,11 @@ class Translator(Predictor):
     ) -> CompiledFunctions:
         from csan_jax.engine import Engine
 
+        penalty, extra_length = settings.length_penalty, settings.extra_length
+        if penalty is None or extra_length is None:
+            raise UserError(f"{folder}: its settings lack length_penalty or extra_length")
         pieces = max(subwords.size for subwords in vocabulary)
-        return Engine(folder, pieces, settings.length_penalty or 0.0, settings.extra_length or 50)
+        return Engine(folder, pieces, penalty, extra_length)
 
     @classmethod
     def tables(cls, vocabulary: Sequence[Subwords]) -> dict[str, int]:
@@ -212,7 +215,7 @@ class Translator(Predictor):
             title="Translation",
             texts=(Text("source", "Text", columns=("src",)),),
             output=output,
-            plain="" if self._count or self._attention else "translation",
+            plain=not (self._count or self._attention),
             views=(
                 View("text", "translation", "Translation"),
                 View("table", "hypotheses", "Hypotheses and their scores"),
@@ -245,7 +248,10 @@ class Translator(Predictor):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
             if not 0 <= pieces.min() <= pieces.max() < self._target.size:
-                raise UserError(f"pieces to {pieces.max()} of a vocabulary of {self._target.size}")
+                raise UserError(
+                    f"the model's pieces are from {pieces.min()} to {pieces.max()}, but the "
+                    f"vocabulary has {self._target.size}"
+                )
             unknown = np.full(pieces.shape[:2], np.nan)  # for exports that return no scores
             scores = np.asarray(outputs.get("scores", unknown)).reshape(unknown.shape)
             for row, i in enumerate(members):

@@ -172,8 +172,8 @@ class Translation(Task[Config]):
         ]
         if scores.metrics["sacrebleu"] < 1 and scores.metrics["chrf"] > 50:
             _log.warning(
-                "%s: BLEU %.2f is not that of a text with chrF %.1f; is the target's text of "
-                "data.target_language=%s, with spaces between words?",
+                "%s: BLEU %.2f is too low for chrF %.1f; check that the target's text is of "
+                "data.target_language=%s, with spaces between words",
                 *(split, scores.metrics["sacrebleu"], scores.metrics["chrf"], language),
             )
         missing = missing_analyser(language)

@@ -168,7 +168,7 @@ def _languages(path: str) -> tuple[str, str]:
 
 
 def _identity(path: str) -> list[str]:
-    """The folder, and names or contents of files that change with the parameters."""
+    """The folder, and names or contents of files that depend on the parameters."""
     from common_jax.io import checksums
     from common_jax.training.run_folder import RunFolder
 

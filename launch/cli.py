@@ -210,6 +210,11 @@ def add_options(parser: argparse.ArgumentParser, options: Sequence["Option"]) ->
         group.add_argument(f"--{option.name}", help=option.help, **keywords)
 
 
+def option_values(args: argparse.Namespace, options: Sequence["Option"]) -> dict[str, Any]:
+    """The values of the flags of `add_options` that are given, by name."""
+    return {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
+
+
 def add_untrusted(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `untrusted_limits`."""
     group = parser.add_argument_group("exports of others")
@@ -220,8 +225,8 @@ def add_untrusted(parser: argparse.ArgumentParser) -> None:
 
 
 def untrusted_limits(args: argparse.Namespace, model: "str | Export") -> "ChildLimits | None":
-    """The limits for the programs of a model, with a GiB for Python and jax; None if it is trusted:
-    neither with `--untrusted` nor of a hub or an archive.
+    """The limits for the programs of a model, with a GiB for Python and jax; None for a trusted
+    one: without `--untrusted`, and not from a hub or an archive.
 
     Raises:
       UserError: for impossible limits.
@@ -269,8 +274,8 @@ def spelled(text: str, prefix: str = "") -> str:
 
 
 def module_command(name: str) -> list[str]:
-    """The start of the command line of a process that runs `launch.NAME` of these packages, which
-    folders of the same names in the current folder do not hide."""
+    """The start of a command line that runs `launch.NAME` of these packages, even if the current
+    folder has folders of their names."""
     safe_path = [] if Path.cwd() == ROOT else ["-P"]
     return [sys.executable, *safe_path, "-m", f"launch.{name}"]
 
@@ -287,7 +292,6 @@ def configure_logging(quiet: bool = False) -> None:
     Args:
       quiet: shows warnings and errors only, and no progress.
     """
-
     import absl.logging
 
     absl.logging.set_verbosity(absl.logging.FATAL)
@@ -318,8 +322,8 @@ def _silence() -> None:
 
 
 def _ignore_closed_loop(error: "sys.UnraisableHookArgs") -> None:
-    """Suppresses the tracebacks of a save on a full disk, which is reported in one line: Orbax
-    closes its event loop at the first failed write, and tensorstore reports the others to it."""
+    """Suppresses tracebacks of a save on a full disk: Orbax closes its event loop at the first
+    failed write, to which tensorstore reports the others."""
     if str(error.exc_value) != "Event loop is closed":
         sys.__unraisablehook__(error)
 
@@ -334,8 +338,8 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
     (130 on Ctrl-C, 143 on SIGTERM).
 
-    Modules of the current folder can be imported, since a config can name a user's own class, but
-    hide none that is installed.
+    Modules of the current folder can be imported, since a config can name a user's class, but do
+    not hide installed ones.
     """
     status = 0
     for stream in (sys.stdout, sys.stderr):

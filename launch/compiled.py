@@ -48,8 +48,8 @@ def _is_of_this_user(compiled: Path) -> bool:
 
 
 def _remove_unfinished(compiled: Path) -> None:
-    """Removes programs without an -atime file, which a kill leaves: with one of them, JAX (0.10.2)
-    fails to evict programs and hence writes no others."""
+    """Removes programs without an -atime file, left by killed processes: with one, JAX (0.10.2)
+    fails to evict programs and writes no new ones."""
     for path in compiled.glob("*-cache"):
         used = path.with_name(f"{path.name.removesuffix('-cache')}-atime")
         with contextlib.suppress(OSError):  # of another user, or removed by another process

@@ -33,7 +33,7 @@ def main(argv: list[str]) -> None:
 def answer(
     commands: Collection[str], main_of: Callable[[str], Callable[[list[str]], None]]
 ) -> NoReturn:
-    """Prints what completes the shell's command line, and exits.
+    """Prints the completions of the shell's command line, and exits.
 
     Args:
       commands: their names.

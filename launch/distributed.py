@@ -4,10 +4,9 @@ When a process dies or cannot be reached, `jax.distributed` aborts the others in
 output. Hence each process trains in a child; the parent forwards requests to stop, and reports in
 one line how the child ended.
 
-JAX 0.10.2 has nothing that replaces the child. With `jax_enable_recoverability` a process waits
-forever in a collective operation for another that cannot be reached (on a CPU, stopped by SIGSTOP),
-and still aborts if that is the first. The client's `missed_heartbeat_callback` is no argument of
-`jax.distributed.initialize`, and aborts too (std::bad_cast) when it is called.
+JAX 0.10.2 has no alternative: with `jax_enable_recoverability` a process can wait forever in a
+collective operation, and still aborts with the first process; the `missed_heartbeat_callback` of
+the client cannot be set by `jax.distributed.initialize`, and aborts too (std::bad_cast).
 """
 
 import argparse
@@ -74,21 +73,21 @@ class DistributedArgs:
         Raises:
           UserError: for inconsistent flags.
         """
-        where, count, number = args.coordinator, args.num_processes, args.process_id
-        if where is None and count is None and number is None:
+        coordinator, count, number = args.coordinator, args.num_processes, args.process_id
+        if coordinator is None and count is None and number is None:
             return cls._of_torchrun(os.environ) or cls._of_scheduler(os.environ)
         if count is not None and count < 1:
             raise UserError(f"--num_processes {count}: at least 1")
-        if count == 1 and where is None and number in (None, 0):
+        if count == 1 and coordinator is None and number in (None, 0):
             return cls()
-        if None in (where, count, number):
+        if None in (coordinator, count, number):
             raise UserError("--coordinator, --num_processes and --process_id: give all three")
         if not 0 <= number < count:
             raise UserError(f"--process_id {number}: from 0 to {count - 1}")
-        host, _, port = where.rpartition(":")
+        host, _, port = coordinator.rpartition(":")
         if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 2**16:
-            raise UserError(f"--coordinator {where}: write HOST:PORT")
-        return cls("", where, count, number)
+            raise UserError(f"--coordinator {coordinator}: write HOST:PORT")
+        return cls("", coordinator, count, number)
 
     @classmethod
     def _of_torchrun(cls, environment: Mapping[str, str]) -> Self | None:
@@ -166,8 +165,8 @@ class DistributedArgs:
             logging.disable(logging.WARNING)
 
     def _detected(self) -> tuple[Any, Any, Any]:
-        """Coordinator, count and number, by JAX's detection if they are not given; it would also
-        give each process a single GPU."""
+        """Coordinator, count and number, by JAX's detection if they are not given (without the
+        devices that it detects: a single GPU for each process)."""
         if self.coordinator:
             return self.coordinator, self.count, self.number
         from jax._src.clusters import ClusterEnv
@@ -196,10 +195,10 @@ def scheduler(environment: Mapping[str, str]) -> str:
 
     JAX's own detection also takes a SLURM step of one process for a cluster, with a single GPU.
     """
-    more = lambda name: environment.get(name, "").isdecimal() and int(environment[name]) > 1
-    if more("SLURM_NTASKS") and {"SLURM_STEP_NODELIST", "SLURM_PROCID"} <= environment.keys():
+    several = lambda name: environment.get(name, "").isdecimal() and int(environment[name]) > 1
+    if several("SLURM_NTASKS") and {"SLURM_STEP_NODELIST", "SLURM_PROCID"} <= environment.keys():
         return SLURM
-    if more("OMPI_COMM_WORLD_SIZE"):
+    if several("OMPI_COMM_WORLD_SIZE"):
         return OPEN_MPI
     if {"KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX"} <= environment.keys():
         return "Kubernetes"
@@ -218,7 +217,7 @@ def local_devices(
 ) -> tuple[int, ...] | None:
     """The GPUs of a process that shares its machine with others; None for all that it sees.
 
-    JAX's detection gives each process one, and leaves the others unused.
+    JAX's detection would give each process one and leave the rest unused.
 
     Args:
       rank_name, size_name: the variables with the number of the process on its machine, and with

@@ -13,6 +13,7 @@ from launch.cli import (
     add_options,
     configure_logging,
     early_arguments,
+    option_values,
     positive,
     run,
 )
@@ -86,8 +87,7 @@ def main(argv: list[str]) -> None:
     configure_logging()
     values: Mapping[str, Any]
     if args.task is None:
-        decoding = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
-        values = _score_runs(args, overrides, decoding)
+        values = _score_runs(args, overrides, option_values(args, options))
     elif args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
     else:

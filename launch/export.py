@@ -12,6 +12,7 @@ from launch.cli import (
     command_line,
     configure_logging,
     early_arguments,
+    option_values,
     positive,
     run,
     spelled,
@@ -103,9 +104,9 @@ def main(argv: list[str]) -> None:
     from common_jax.training.run_folder import RunFolder
 
     command = command_line("export", argv)
-    changed = {o.name: value for o in decoding if (value := getattr(args, o.name)) is not None}
     settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
-    settings |= {"decoding": changed, "dtype": args.dtype, "split": args.evaluate}
+    settings |= {"decoding": option_values(args, decoding), "dtype": args.dtype}
+    settings |= {"split": args.evaluate}
     settings |= {"name": hub.revision(args.push), "license": args.license}
     export(RunFolder(args.workdir), args.out, args.format, **settings)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")

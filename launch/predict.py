@@ -19,6 +19,7 @@ from launch.cli import (
     configure_logging,
     disk_path,
     early_arguments,
+    option_values,
     output_file,
     run,
     untrusted_limits,
@@ -49,9 +50,9 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.predict", description=DESCRIPTION)
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--workdir", metavar="RUN", help="folder of the run")
-    where.add_argument("--model", metavar="DIR", help="folder or name of an export")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--workdir", metavar="RUN", help="folder of the run")
+    group.add_argument("--model", metavar="DIR", help="folder or name of an export")
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
     text = "lines or a table (standard input)"
@@ -86,8 +87,7 @@ def main(argv: list[str]) -> None:
     keep_compiled()
     from common_jax.deploy import load
 
-    chosen = {option.name: getattr(args, option.name) for option in options}
-    chosen = {name: value for name, value in chosen.items() if value is not None}
+    chosen = option_values(args, options)
     limits = untrusted_limits(args, model)
     predictor = load(model, max_memory=args.max_memory, untrusted=limits, **chosen)
     if args.context is not None:
@@ -133,7 +133,7 @@ def _answer(
 
 
 def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
-    """The inputs, and whether `chunks` waits for full lists of them, as of a file's."""
+    """The inputs, and whether `Predictor.chunks` waits for full chunks, as for a file."""
     from common_jax.deploy.records import file_records, stream_records
 
     if args.input is not None:

@@ -1,6 +1,6 @@
-"""Waiting for all processes of a run, at the coordinator's port, before JAX uses it.
+"""Waits for all processes of a run at the coordinator's port, before JAX uses it.
 
-JAX waits in C++ without a message, does not name the missing processes, and aborts with a native
+JAX itself waits without a message, does not name the missing processes, and aborts with a native
 stack trace.
 """
 

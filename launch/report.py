@@ -25,7 +25,7 @@ def main(argv: list[str]) -> None:
     add("runs", nargs="+", type=as_path, metavar="RUN", help="folders of runs, a baseline first")
     add("--out", required=True, type=output_file, metavar="FILE", help="file to write")
     add("--format", choices=("html", "md"), help="html | md (by the ending of FILE, else html)")
-    add("--split", metavar="NAME", help="split of the comparisons (the last that was scored)")
+    add("--split", metavar="NAME", help="split of the comparisons (the task's last)")
     args = parser.parse_args(argv)
     configure_logging()
     from launch.api.comparison import compare

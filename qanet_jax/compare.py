@@ -91,8 +91,8 @@ class SpanEvaluation(Evaluation):
     def pictured(
         answer: str, run: str, line: str, span: tuple[int, int] | None = None
     ) -> tuple[str, Sequence[Element]]:
-        """The answer, and a picture of the context-query attention of the words around it, with
-        outlines of the answer and of the reference, if it differs."""
+        """The answer, and a picture of the context-query attention around it, with outlines of the
+        answer and of a different reference."""
         explained = json.loads(answer)
         if not explained.get("layers"):
             return explained["answer"], []
@@ -120,13 +120,13 @@ class SpanEvaluation(Evaluation):
 
     @staticmethod
     def tested(result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
-        """As the base class, with p of a permutation test: as most differences are 0."""
+        """As the base class, with p of a permutation test, since most differences are 0."""
         numbers = Evaluation.tested(result, differences)
         return {**numbers, f"p_{result}": permutation_p(differences)}
 
     def sections(self, compared: Sequence[Any]) -> list[Section]:
-        """Sections on the differences, and on each kind of question for runs with the same
-        questions as the first run that has such scores."""
+        """Sections on the differences, and on kinds of questions, for runs with the same questions
+        as the first run with such scores."""
         sections = super().sections(compared)
         for note, (category, text) in _KINDS.items():
             scores = notes_by_label([self, *compared], note, ByKind)

@@ -8,9 +8,8 @@ from jaxtyping import Array, Float, Int
 def best_spans(
     start: Float[Array, "B N"], end: Float[Array, "B N"], length: int, count: int = 1
 ) -> tuple[Int[Array, "B k"], Int[Array, "B k"], Float[Array, "B k"]]:
-    """The spans with the largest start[s] + end[e], best first (section 2.2, "Inference").
-
-    Every start has at most `length` ends, so that time and memory are linear in N.
+    """The spans with the largest start[s] + end[e] (section 2.2, "Inference"), in time and memory
+    linear in N.
 
     Args:
       start, end: logits; very negative where no span may start or end.

@@ -1,4 +1,4 @@
-"""What readers share: their inputs, highway layers, context-query attention.
+"""Layers shared by readers: inputs, highway layers, context-query attention.
 
 Dims beside the legend of `common_jax.masks`: N words of the context, M of the question, W
 characters of a word.
@@ -26,7 +26,7 @@ _product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
 @pytree()
 class Words:
-    """A batch of texts as readers get them.
+    """A batch of texts.
 
     Attributes:
       ids: word ids; 0 is padding, `vocabulary.UNKNOWN` a word without a vector.
@@ -117,7 +117,7 @@ def trilinear(
 
 
 def _scaled_product(key: Array, shape: tuple[int, int], dtype: Any = jnp.float32) -> Array:
-    """Initial w_c, w_q and w_m that make S the scaled dot product, q . c / sqrt(D), so that equal
-    words of context and question are similar from the start."""
+    """Initializer of w_c, w_q and w_m that makes S the scaled dot product q . c / sqrt(D), so that
+    equal words are similar from the start."""
     rows = jnp.array([0, 0, shape[1] ** -0.5], dtype)
     return jnp.broadcast_to(rows[:, None], shape)

@@ -16,6 +16,7 @@ from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import parse_json
 from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
+from common_jax.predictor_answer import AttentionMap
 from common_jax.predictor_schema import (
     ATTENTION_MAP,
     INTEGER,
@@ -32,7 +33,7 @@ from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
-from qanet_jax.reading import AttentionMap, PredictedSpan, Reading, SpanAnswer
+from qanet_jax.reading import PredictedSpan, Reading, SpanAnswer
 
 _RACE = (
     "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the "
@@ -169,7 +170,6 @@ class QuestionAnswerer(Predictor):
         return _Request.of(line, *location, rule=self._vocabulary.rule)
 
     def answers(self, requests: Sequence["_Request"]) -> Iterator[SpanAnswer]:
-        """The answer to each request, with the request's id."""
         self._look_up(_words(requests))
         chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
@@ -225,8 +225,8 @@ class QuestionAnswerer(Predictor):
         return readings
 
     def _attended(self, request: "_Request") -> dict[str, Any]:
-        """The words and the context-query attention of a request, as in `predict`, if the run's
-        reader has it; a word in several windows has the weights of the last."""
+        """The words and the context-query attention of a request, for `SpanAnswer`; empty without
+        attention. A word in several windows has the weights of the last."""
         if self._attention is None:
             return {}
         words = request.context.words, request.question.words
@@ -253,7 +253,6 @@ class QuestionAnswerer(Predictor):
             self._vocabulary = self._vocabulary.extended(more)
 
     def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:
-        """The windows of all requests."""
         size, stride = self._settings.window, self._settings.stride
         return [
             _Window(number, request.context, request.question, *cut)
@@ -281,7 +280,6 @@ class QuestionAnswerer(Predictor):
         return computed
 
     def _batch(self, members: Sequence["_Window"], group: Group) -> dict[str, np.ndarray]:
-        """The input arrays of a batch of windows."""
         contexts = [window.context.part(window.start, window.stop) for window in members]
         texts = [(c, window.question) for c, window in zip(contexts, members, strict=True)]
         widths = dict(zip(TEXTS, group.widths, strict=True))
@@ -358,7 +356,6 @@ class _Request:
 
 
 def _words(requests: Iterable[_Request]) -> Iterator[str]:
-    """The words of all texts."""
     return (word for r in requests for word in (*r.context.words, *r.question.words))
 
 

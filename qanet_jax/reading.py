@@ -1,4 +1,4 @@
-"""Answers from the outputs of a context's windows."""
+"""Combines the outputs of a context's windows into answers."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float, Num
 
-from common_jax.predictor_answer import Answer
+from common_jax.predictor_answer import Answer, AttentionMap
 from qanet_jax.data.text import TokenizedText
 
 
@@ -28,7 +28,7 @@ class PredictedSpan:
 
     @property
     def rounded(self) -> "PredictedSpan":
-        """With six digits of the probability, for short JSON numbers."""
+        """With the probability rounded to six digits, for JSON."""
         return dataclasses.replace(self, probability=round(self.probability, 6))
 
 
@@ -41,16 +41,6 @@ class Pointers:
     last: Float[np.ndarray, "T"]
 
 
-@dataclasses.dataclass(frozen=True)
-class AttentionMap:
-    """The `weights` of the words of a text (0 is the context), rows, over those of another one, the
-    question (1)."""
-
-    text: int
-    context: int
-    weights: Float[np.ndarray, "T J"]
-
-
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SpanAnswer(Answer):
     """The best answer to a question.
@@ -59,10 +49,9 @@ class SpanAnswer(Answer):
       id: of the line, if it has one.
       answer, start, end, probability: as of `PredictedSpan`.
       next: the next best answers.
-      pointers: with `explain`, as the next two.
-      words: of the context and of the question; None if the run's reader has no attention, or for
-        an export.
-      layers: context-query attention, one map.
+      pointers: only with `explain`, like the next two.
+      words: of the context and of the question; None without attention, as in exports.
+      layers: context-query attention, one map; text 0 is the context, 1 the question.
     """
 
     id: str | int | None = None
@@ -77,7 +66,7 @@ class SpanAnswer(Answer):
 
 
 class Reading:
-    """Joins the outputs of a context's windows."""
+    """The outputs of a context's windows, combined."""
 
     def __init__(self, text: str, context: TokenizedText):
         self._text, self._context = text, context

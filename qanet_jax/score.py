@@ -44,21 +44,21 @@ def score_squad(
 
 
 def is_adversarial(file: str | Path) -> bool:
-    """Whether a file has the name of one of adversarial SQuAD's, plain or gzipped."""
+    """Whether a file has the name of a published one of adversarial SQuAD, plain or gzipped."""
     return Path(file).name.removesuffix(".gz") in _ADVERSARIAL
 
 
 def example_results(
-    each: Mapping[str, tuple[bool, float]], lengths: Mapping[str, int], attacked: bool
+    scores: Mapping[str, tuple[bool, float]], lengths: Mapping[str, int], attacked: bool
 ) -> dict[str, Float[np.ndarray, "n"]]:
     """`length`, `exact_match` and `f1` (0 to 1) of each question; their means are the metrics.
 
     Args:
-      each: exact match and F1 by question id.
+      scores: exact match and F1 by question id.
       lengths: by question id.
       attacked: whether questions have variants; then results are by original question.
     """
-    scored = spans.under_attack(each) if attacked else each
+    scored = spans.under_attack(scores) if attacked else scores
     by_original = {spans.original(key): length for key, length in lengths.items()}
     rows = [(*pair, (by_original if attacked else lengths)[key]) for key, pair in scored.items()]
     columns = np.array(rows, float).T
@@ -109,13 +109,13 @@ def _read_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
         golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
         impossible = bad_examples.counts.get(IMPOSSIBLE, {"count": 0})["count"]
     else:
-        golds, impossible = _read_squads_golds(path)
+        golds, impossible = _read_squad_golds(path)
     if not golds:
         raise UserError(f"{path}: no question in it")
     return golds, impossible
 
 
-def _read_squads_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
+def _read_squad_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
     golds, impossible = dict[str, list[str]](), 0
     for number, article in enumerate(read_json(path).nodes("data")):
         for paragraph_number, paragraph in enumerate(article.nodes("paragraphs")):
@@ -125,7 +125,7 @@ def _read_squads_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
                     continue
                 key = question_id(question, f"{number}.{paragraph_number}.{question_number}")
                 if key in golds:
-                    raise UserError(f"{question.place}: the id {key!r} a second time")
+                    raise UserError(f"{question.place}: repeats the id {key!r}")
                 golds[key] = [answer.get("text", str) for answer in question.nodes("answers")]
                 if not golds[key]:
                     raise UserError(f"{question.place}: no answers to score by")

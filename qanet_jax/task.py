@@ -82,13 +82,15 @@ class SpanExtraction(WordLevelTask[Config]):
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, plus the model's losses."""
-        *logits, more = (*self._outputs(params, batch, key), {})[:3]
+        *logits, further_losses = (*self._outputs(params, batch, key), {})[:3]
         with part("pointers"):
             real = batch["index"] >= 0
             pointers = zip(logits, (batch["start"], batch["end"]), strict=True)
             losses = sum(-_log_probability(*pointer) for pointer in pointers)
             nll = jnp.sum(losses, where=real)
-        further = {name: jnp.sum(row_losses, where=real) for name, row_losses in more.items()}
+        further = {
+            name: jnp.sum(row_losses, where=real) for name, row_losses in further_losses.items()
+        }
         loss = sum(further.values(), start=nll)
         return {**further, "loss": loss, "nll": nll, "weight": real.sum().astype(jnp.float32)}
 

@@ -52,7 +52,6 @@ class LabelledBatches(Batches):
         self._numbers, self._inputs = numbers, columns_of(inputs, columns)
 
     def read(self, planned: PlannedBatch) -> Batch:
-        """The arrays of one planned batch."""
         batch = super().read(planned)
         if self._numbers is not None:
             batch |= {name: self._numbers[batch[name]] for name in self.columns}
@@ -63,7 +62,7 @@ class LabelledBatches(Batches):
 
 
 class RankedQuestions:
-    """The questions of a corpus that have sentences that answer them and others.
+    """The questions of a corpus with both answering and other sentences.
 
     Attributes:
       rows: of the corpus, by question, the answering sentences of each first.
@@ -97,11 +96,10 @@ class RankedQuestions:
 class RankedBatches(Batches):
     """Batches of questions for training.
 
-    A batch has "index" [B]; "first", the question, and "second", a sentence of its passage that
-    answers it, int32 [B, width]; and "other", int32 [B, N, width], up to N different sentences that
-    do not answer it, then zeros. Sentences are sampled anew in each epoch. The arrays of the
-    model's inputs for "other", or for examples with it, have the prefix "other_" instead of
-    "second_" or of none.
+    A batch has "index" [B]; "first", the question, and "second", an answering sentence, int32
+    [B, width]; and "other", int32 [B, N, width], up to N distinct sentences that do not answer it,
+    then zeros. Sentences are sampled anew in each epoch. The model's inputs for "other" have the
+    prefix "other_" (`other_name`).
     """
 
     def __init__(
@@ -125,7 +123,6 @@ class RankedBatches(Batches):
         self.questions, self._negatives = questions, negatives
 
     def epoch(self, epoch: int) -> Epoch:
-        """The batches of one epoch, each read upon access."""
         random = epoch_random(~self._seed, epoch)  # independent of the plan's
         questions = self.questions
         right = (random.random(len(questions.starts)) * questions.right).astype(int)
@@ -181,7 +178,7 @@ def other_name(column: Column) -> str:
 class LabelledData(WordLevelData):
     """One run's texts (see `WordLevelData`).
 
-    For evaluation on other texts than the run's own, word ids are mapped to the run's vocabulary.
+    For evaluation on other texts than the run's, word ids are mapped to the run's vocabulary.
     """
 
     unit = "examples"
@@ -223,7 +220,6 @@ class LabelledData(WordLevelData):
                 _log.warning("%s: no example labelled %s%s", split, ", ".join(absent), alone)
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split the number of examples, and the skipped ones."""
         corpora = {split: self.corpus(split) for split in self.splits}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
@@ -262,7 +258,6 @@ class LabelledData(WordLevelData):
         return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 
     def split_batches(self, split: str) -> Batches:
-        """All examples of an evaluated split, once, ordered by length."""
         evaluated = [name for name in self.splits if name != "train"]
         lengths = {name: self.corpus(name).lengths(*self._columns) for name in evaluated}
         plan = self.split_plan(split, lengths)

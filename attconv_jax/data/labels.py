@@ -1,4 +1,4 @@
-"""Labels of tables as those of `data.labels`: by name, or by number in the order of the names."""
+"""Maps the labels of tables, names or numbers, to those of `data.labels`."""
 
 import logging
 import re
@@ -12,35 +12,40 @@ _log = logging.getLogger(__name__)
 class LabelReader:
     """Reads the labels of one table.
 
-    A number is the name with this number, from 0, if `data.labels` has no numbers, or the table has
-    names for its numbers. In a table with names, numbers stay as they are: none of `data.labels`.
+    A number, from 0, is replaced by the label at this position: of the table's own label names, or
+    else of `data.labels`. It is unchanged if `data.labels` has numbers, or if the table had a label
+    of `data.labels` before.
     """
 
     def __init__(
-        self, names: Sequence[str], ignored: Sequence[str], place: str, own: Sequence[str] = ()
+        self,
+        names: Sequence[str],
+        ignored: Sequence[str],
+        place: str,
+        table_names: Sequence[str] = (),
     ):
         """
         Args:
           names, ignored: `data.labels` and `data.ignored_labels`.
           place: the table, for the log.
-          own: the table's names of its numbers, if it has them.
+          table_names: the table's names of its numbers, if it has them.
         """
         self._names, self._ignored, self._place = set(names), set(ignored), place
         self._has_names = self._logged = False
-        if own:
-            differ = not self._names & {*own} and len(own) == len(names)
-            self._numbered = list(names if differ else own)
+        if table_names:
+            differ = not self._names & {*table_names} and len(table_names) == len(names)
+            self._numbered = list(names if differ else table_names)
         else:
             with_numbers = any(re.fullmatch("-?[0-9]+", name) for name in names)
             self._numbered = [] if with_numbers else list(names)
-        self._own = bool(own)
+        self._has_table_names = bool(table_names)
 
     def __call__(self, label: str) -> str:
         """The name of a label, or the label unchanged; "" if it is blank."""
         if not label.strip():
             return ""
         number = re.fullmatch(r"(-?[0-9]+)(\.0+)?", label)
-        if number and self._own:
+        if number and self._has_table_names:
             return UNLABELLED if number[1] == "-1" else self._name(number[1])
         if label in self._names | self._ignored:
             self._has_names |= label in self._names

@@ -62,7 +62,7 @@ def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
     return (*base, *further)
 
 
-class _Part(NamedTuple):
+class _Rows(NamedTuple):
     """The rows of a draft that belong to a split, in order."""
 
     folder: Path
@@ -141,14 +141,14 @@ class Builder:
 
     def _build(self, folder: Path, drafts: Path) -> None:
         dropped: dict[str, Counts] = {}
-        splits: dict[str, _Part] = {}
+        splits: dict[str, _Rows] = {}
         for split, source in self._sources.items():
             dropped[split] = self._draft(drafts / split, source)
             rows = np.arange(len(Corpus.open(drafts / split)))
-            splits[split] = _Part(drafts / split, rows)
+            splits[split] = _Rows(drafts / split, rows)
         if self._held_out.splits:
             held_out = self._held_out.rows(self._sources["train"].place)
-            splits |= {split: _Part(drafts / "train", rows) for split, rows in held_out.items()}
+            splits |= {split: _Rows(drafts / "train", rows) for split, rows in held_out.items()}
         if self._config.balanced:
             train = splits["train"]
             labels = Corpus.open(train.folder).column("label")[train.rows]
@@ -157,8 +157,8 @@ class Builder:
         vocabulary = self._vocabulary(splits, folder)
         vocabulary.save(folder)
         ids = np.array(vocabulary.word_ids(self._numbers), np.int32)
-        for name, part in splits.items():
-            self._write(folder / name, part, ids, dropped.get(name, {}))
+        for name, split_rows in splits.items():
+            self._write(folder / name, split_rows, ids, dropped.get(name, {}))
 
     def _draft(self, folder: Path, source: Source) -> Counts:
         """Writes the draft of a source's valid examples; returns the counts of the others."""
@@ -233,7 +233,7 @@ class Builder:
         row = {name: array.ravel() for name, array in arrays.items()}
         return {**row, "label": [self._config.names.index(example.label)]}
 
-    def _vocabulary(self, parts: dict[str, _Part], folder: Path) -> Vocabulary:
+    def _vocabulary(self, splits: dict[str, _Rows], folder: Path) -> Vocabulary:
         """The given vocabulary, or that of the most frequent words of train, and of other splits'
         words with vectors; writes the vectors."""
         config, words, given = self._config, self._words, None
@@ -241,9 +241,9 @@ class Builder:
             given = given_vocabulary(source, words.rule, words.rows)
         if not self._vectors:
             return given or Vocabulary.make(
-                self._count(parts["train"]), words.rows, 0, words.unknown_rows, words.rule
+                self._count(splits["train"]), words.rows, 0, words.unknown_rows, words.rule
             )
-        counts = {split: self._count(part) for split, part in parts.items()}
+        counts = {split: self._count(split_rows) for split, split_rows in splits.items()}
         everywhere = sum(counts.values(), Counter[str]())
         bad_examples = self._preparation.bad_examples(config)
         vectors = read_word_vectors(config.vectors, everywhere, words.dim, bad_examples, folder)
@@ -257,21 +257,21 @@ class Builder:
             np.savez(folder / VECTORS, numbers=numbers, vectors=vectors.table[[*rows.values()]])
         return vocabulary
 
-    def _count(self, part: _Part) -> Counter[str]:
+    def _count(self, split_rows: _Rows) -> Counter[str]:
         """The words' counts, in the order of first occurrence."""
         counts, words = Counter[int](), [*self._numbers]
-        for chunk in part.chunks(_WORDS):
+        for chunk in split_rows.chunks(_WORDS):
             counts.update(np.concatenate(chunk[_WORDS]).tolist())
         return Counter({words[number]: count for number, count in counts.items()})
 
     def _write(
-        self, folder: Path, part: _Part, ids: Int[np.ndarray, "words"], dropped: Counts
+        self, folder: Path, split_rows: _Rows, ids: Int[np.ndarray, "words"], dropped: Counts
     ) -> None:
         """Writes a split, with the final ids of the draft's words."""
         names, questions = columns(self._config.format, self._inputs), dict[int, int]()
         with Writer(folder, names) as corpus:
-            chunks = part.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :])
-            unit, count = f"chunks of {_CHUNK:,} examples", -(-len(part.rows) // _CHUNK)
+            chunks = split_rows.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :])
+            unit, count = f"chunks of {_CHUNK:,} examples", -(-len(split_rows.rows) // _CHUNK)
             for chunk in progress(chunks, f"encoding {folder.name}", unit, count):
                 words, lengths = (np.concatenate(chunk.pop(name)) for name in (_WORDS, _LENGTHS))
                 texts = np.split(ids[words], np.cumsum(lengths)[:-1])
@@ -283,10 +283,10 @@ class Builder:
                 corpus.extend(chunk)
             corpus.meta["dropped"] = dropped
         if folder.name != "train":
-            chosen = np.zeros(len(Corpus.open(part.folder)), bool)
-            chosen[part.rows] = True
+            chosen = np.zeros(len(Corpus.open(split_rows.folder)), bool)
+            chosen[split_rows.rows] = True
             name = "texts.jsonl"
-            with (part.folder / name).open("rb") as lines, (folder / name).open("wb") as file:
+            with (split_rows.folder / name).open("rb") as lines, (folder / name).open("wb") as file:
                 file.writelines(itertools.compress(lines, chosen))
 
 

@@ -1,10 +1,9 @@
 """SQuAD-AnSS (section 4.2): selection of the sentence of a passage that answers a question.
 
-Passages are split by Punkt (Kiss & Strunk 2006), trained on the passages, without a download; and
-with the rule `UNICODE` of words also after the marks of all scripts that end a sentence. A sentence
-is right if an annotator's answer starts in it. Passages have about five sentences: the paper's
-448,307 pairs of train agree with that, but its 105,980 of SQuAD's dev are ten a passage, twice as
-many as exist.
+Passages are split by Punkt (Kiss & Strunk 2006), trained on them; with the word rule `UNICODE` also
+after the sentence-ending marks of all scripts. A sentence is right if an annotator's answer starts
+in it. Passages have about five sentences, which agrees with the paper's 448,307 pairs of train, but
+not with its 105,980 of SQuAD's dev, ten a passage.
 """
 
 import bisect

@@ -1,7 +1,7 @@
 """Sources of labelled texts: files, TensorFlow Datasets, or the generator.
 
-Pairs and reviews are tables of any format (`common_jax.data.tables`), in which a backslash and an n
-of CSV are a line break, as in yelp_review_full. Ranked sentences are from questions about passages
+Pairs and reviews are tables of any format (`common_jax.data.tables`); a "\\n" in CSV is a line
+break, as in yelp_review_full. Ranked sentences are from questions about passages
 (`attconv_jax.data.selection`), or from tables of questions and sentences.
 """
 
@@ -100,7 +100,7 @@ class Table(tables.Table):
         fields = [field for field in self.layouts[0].columns if field != "label"]
         for location, values, named, _ in self.rows(bad_examples):
             texts = [values[field] for field in fields]
-            if self.is_csv:  # as in yelp_review_full
+            if self.is_csv:
                 texts = [text.replace("\\n", "\n") for text in texts]
             annotated = [names[field] for field in fields] if self.reads_all and names else []
             notes = tuple(_annotations(named, name) for name in annotated)
@@ -244,8 +244,7 @@ def source_of(
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
         paths = [find_files(folder, name, key) for name in names_in(names, key)]
-        found = (_sources(config, shards, annotated, rule) for shards in paths)
-        return join(source for shard_sources in found for source in shard_sources)
+        return join(s for shards in paths for s in _sources(config, shards, annotated, rule))
 
     return find_source(
         config,

@@ -4,9 +4,8 @@ For quick runs with meaningful scores. A statement is a condition on the number 
 in a place, by colour; every thing has one colour. A premise entails a hypothesis that is true in
 all worlds where the premise is true, contradicts one that is true in none of them, and is neutral
 to the others: labels are computed by enumerating small worlds. Statements are in `synthetic.toml`.
-The hypothesis is sampled
-independently of the label, so that it does not predict the label. Pairs of thing and place of dev
-and test do not occur in train. A premise and three hypotheses:
+The hypothesis is sampled independently of the label, so that it does not predict the label. Pairs
+of thing and place of dev and test do not occur in train. A premise and three hypotheses:
 
   Not all seven mirrors in the shed are grey, but at least one is.
     entails: There are fewer than seven grey mirrors in the shed.
@@ -104,8 +103,8 @@ class Fact(NamedTuple):
 
 
 def split_of(thing: str, place: str) -> Split:
-    """The split with statements about a thing in a place; each thing has two places in dev and two
-    in test."""
+    """The split of statements about a thing in a place; each thing has two places in dev and two in
+    test."""
     return bucket_split(THINGS.index(thing) + PLACES.index(place))
 
 
@@ -123,12 +122,14 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, str, La
 
 def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:
     """A premise and a hypothesis."""
-    about = rng.choice(_abouts(split))
+    topic = rng.choice(_topics(split))
     form = rng.choice(HYPOTHESES)
-    hypothesis = Fact(form, rng.choice(form.numbers), rng.choice(COLOURS), *about)
+    hypothesis = Fact(form, rng.choice(form.numbers), rng.choice(COLOURS), *topic)
     if label == "neutral" and rng.random() < OTHER_TOPIC:
         premise = _fact(rng, hypothesis, rng.choice(LABELS))
-        thing, place = rng.choice(_near(about) if rng.random() < NEAR else _others(about))
+        thing, place = rng.choice(
+            _near_topics(topic) if rng.random() < NEAR else _other_topics(topic)
+        )
         premise = premise._replace(thing=thing, place=place)
     else:
         premise = _fact(rng, hypothesis, label)
@@ -136,28 +137,28 @@ def _pair(rng: random.Random, split: Split, label: Label) -> tuple[str, str]:
 
 
 @functools.cache
-def _abouts(split: Split) -> tuple[tuple[str, str], ...]:
+def _topics(split: Split) -> tuple[tuple[str, str], ...]:
     """The pairs of a thing and a place of a split."""
     return tuple((t, p) for t in THINGS for p in PLACES if split_of(t, p) == split)
 
 
 @functools.cache
-def _others(about: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+def _other_topics(topic: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """All other pairs of its split."""
-    return tuple(other for other in _abouts(split_of(*about)) if other != about)
+    return tuple(other for other in _topics(split_of(*topic)) if other != topic)
 
 
 @functools.cache
-def _near(about: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+def _near_topics(topic: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """The same thing in other places of its split, and other things in the same place."""
-    thing, place = about
-    return tuple((t, p) for t, p in _others(about) if (t == thing) != (p == place))
+    thing, place = topic
+    return tuple((t, p) for t, p in _other_topics(topic) if (t == thing) != (p == place))
 
 
 def _fact(rng: random.Random, hypothesis: Fact, label: Label) -> Fact:
     """A fact about the hypothesis's thing and place for which its label is `label`."""
-    ways = _ways(hypothesis.form, hypothesis.number, label)
-    form, number, same = rng.choice(rng.choice(rng.choice(ways)))
+    premises = _premises_for(hypothesis.form, hypothesis.number, label)
+    form, number, same = rng.choice(rng.choice(rng.choice(premises)))
     other_colours = [colour for colour in COLOURS if colour != hypothesis.colour]
     return hypothesis._replace(
         form=form, number=number, colour=hypothesis.colour if same else rng.choice(other_colours)
@@ -165,7 +166,9 @@ def _fact(rng: random.Random, hypothesis: Fact, label: Label) -> Fact:
 
 
 @functools.cache
-def _ways(form: Form, number: int, label: Label) -> list[list[list[tuple[Form, int, bool]]]]:
+def _premises_for(
+    form: Form, number: int, label: Label
+) -> list[list[list[tuple[Form, int, bool]]]]:
     """The premises for a label, as (form, number, whether the colour is the same), grouped by form
     and then by colour, so that forms with many numbers are not sampled more often."""
 

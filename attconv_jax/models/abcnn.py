@@ -76,8 +76,8 @@ class ABCNNModule(AttendingModule):
 
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
-        """Logits, and for each layer the attention in the convolution's input; without that, each
-        word's weight in pooling, the sum of those of its windows."""
+        """Logits, and for each layer the attention in the convolution's input, or, without it, each
+        word's weight in pooling, summed over its windows."""
         config, valid = self.config, [text.valid for text in texts]
         states = [text.words.astype(jnp.float32) for text in texts]
         features, maps = self._features(states, valid), []

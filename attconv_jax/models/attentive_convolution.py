@@ -6,13 +6,12 @@ regression over the outputs of the last three.
 
 Unspecified in the paper: the gates of Eq. 9 need a convolution as wide as its input, hence the
 hidden size is that of attentive convolution and head only. Source and focus share f_mgran's
-parameters if they are of one kind (`AttentiveConvolutionLayer`). "Advanced & intra" adds one more
-term to Eq. 6: W3 times the context from the text itself. The hidden layers are leaky ReLUs of slope
-0.02, as in the authors' code. Words without a vector in the file are initialized with the standard
-deviation of those with one, since attention would ignore shorter vectors; without a file, with the
-authors' variance of 0.01. Of the three defects of their code that change results (no mask in the
-softmax, statistics of a test batch, model selection on the test set) only the first is available,
-as `unmasked_softmax`.
+parameters if they are of one kind. "Advanced & intra" adds one more term to Eq. 6: W3 times the
+context from the text itself. The hidden layers are leaky ReLUs of slope 0.02, as in the authors'
+code. Words without a vector in the file are initialized with the standard deviation of those with
+one, since attention would ignore shorter vectors; without a file, with the authors' variance of
+0.01. Of the defects of their code that change results (no mask in the softmax, statistics of a test
+batch, model selection on the test set) only the first is available, as `unmasked_softmax`.
 """
 
 import dataclasses
@@ -54,7 +53,7 @@ class AttentiveConvolution(PairModel):
       filter_width: of attentive convolution (Eq. 5), in words.
       attention: "inter" attends to the other text, "intra" to the text itself, "both" to both (the
         paper's "advanced & intra").
-      symmetric: whether both texts attend to the other, or only the first.
+      symmetric: whether both texts attend to each other, or only the first to the second.
       source, focus, beneficiary: feature maps of attention (section 3.2): "states" are the states
         (the light model uses them for all three), "unigram" and "phrase" gated convolutions of one
         and of `phrase_width` words, "multigranular" both. Table 4's "w/o tri-hidden" has "unigram"
@@ -64,11 +63,11 @@ class AttentiveConvolution(PairModel):
       energy: "dot" (Eq. 1), "bilinear" (Eq. 2) or "additive" (Eq. 3).
       tanh_gain: factor on the argument of Eq. 6's tanh; 1 in the paper, which saturates the maximum
         over many words.
-      unmasked_softmax: no mask in the softmax, as in the authors' code: padding, up to
-        `author_length` words, has energies of 0 and a share of the weights.
+      unmasked_softmax: no mask in the softmax, as in the authors' code: padding up to
+        `author_length` words has energies of 0, hence a share of the weights.
       author_length: words to which the authors pad a text (SNLI 70, Yelp 180).
-      shared_words: whether the logistic regression also reads the number of words that both texts
-        have, as a share of each text's; the authors' code for answer selection has such features.
+      shared_words: whether the logistic regression also reads the share of each text's words that
+        are in the other, as in the authors' code for answer selection.
       dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
@@ -266,7 +265,6 @@ class AttentiveConvNet(AttendingModule):
         return self._forward(texts, train, in_pieces=not train)[0]
 
     def _forward(self, texts: Sequence[Text], train: bool, in_pieces: bool = False) -> Explained:
-        """Logits, and the attention maps of each layer, lowest first."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         maps = []
         with part("attention"):

@@ -76,8 +76,8 @@ class AttentivePoolingModule(AttendingModule):
 
 
 def _by_best(
-    energies: Float[Array, "B T S"], own: Bool[Array, "B T"], others: Bool[Array, "B S"]
+    energies: Float[Array, "B T S"], valid: Bool[Array, "B T"], other_valid: Bool[Array, "B S"]
 ) -> Float[Array, "B T"]:
     """The softmax over a text's words of their largest energies with a word of the other text."""
-    best = jnp.where(others[:, None], energies, MASKED).max(-1)
-    return masked_softmax(best, own & others.any(-1, keepdims=True))
+    best = jnp.where(other_valid[:, None], energies, MASKED).max(-1)
+    return masked_softmax(best, valid & other_valid.any(-1, keepdims=True))

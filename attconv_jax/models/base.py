@@ -1,8 +1,7 @@
-"""Interface of matching models, and the network that joins word vectors and a matching model.
+"""Interface of matching models, and the network of word vectors and a matching model.
 
-A model is a `PairModel`, which is a config section, and the flax module that it makes, from texts
-to logits of labels. Word vectors, data, losses, evaluation and prediction are the same for all
-models.
+A model is a `PairModel`, a config section, and the flax module that it makes, from texts to logits
+of labels. Word vectors, data, losses, evaluation and prediction are shared.
 """
 
 import abc
@@ -28,7 +27,7 @@ POOLED = -1  # see `AttentionMap`
 
 
 class Text(NamedTuple):
-    """A batch of texts as a model reads them.
+    """A batch of texts.
 
     Attributes:
       ids: word ids; 0 is padding.
@@ -53,8 +52,8 @@ class AttentionMap(NamedTuple):
     """Attention weights of one text's words over another's.
 
     Attributes:
-      text: index of the attending text; `POOLED` if the rows are not its words but weighted sums of
-        the context.
+      text: index of the attending text; `POOLED` if the rows are weighted sums of the context, not
+        words.
       context: index of the text attended to.
     """
 
@@ -146,7 +145,7 @@ class PairModel(Choice):
 
 
 class Matcher(nn.Module):
-    """Tables of word vectors and a matching model, with their parameters in one tree.
+    """Word vectors and a matching model, with their parameters in one tree.
 
     Attributes:
       rows: R, of a table.

@@ -80,7 +80,6 @@ class BiCNNModule(PairModule):
         return self(texts, train=False), [[] for _ in self.layers]
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         with part("attention"):
             for layer in self.layers:

@@ -57,7 +57,6 @@ class BiGRUModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         config, dropout = self.config, Dropout(self.config.dropout)
         last = []
         with part("recurrent"):

@@ -1,4 +1,5 @@
-"""A sentence-pair LSTM (Bowman et al. 2015, section 3.3); "bi" refers to the two texts.
+"""A sentence-pair LSTM (Bowman et al. 2015, section 3.3); "bi" refers to the two texts, not to
+directions.
 
 Words are mapped to 100 features by a tanh layer; one LSTM reads both texts; its last states are
 concatenated, followed by three tanh layers and a softmax.
@@ -48,7 +49,6 @@ class BiLSTMModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         config = self.config
         dropout = Dropout(config.dropout)
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")

@@ -4,9 +4,8 @@ A word is represented by the counts of the letter trigrams of "#word#". A tanh l
 three words to 300 features, and another one the maxima over the text to 128. The logit of the
 second label is a trained factor times the cosine of both texts; that of the first is 0.
 
-The product of a window's counts with a matrix is a sum of rows: each trigram has a vector for each
-position in the window. Ours: trigrams are hashed to the rows, so that no list of them is needed,
-and a word has at most 16 trigrams.
+The product of counts and matrix is computed as a sum of rows: each trigram has a vector for each
+position in the window. Ours: trigrams are hashed to rows, and a word has at most 16.
 """
 
 import dataclasses
@@ -93,7 +92,6 @@ class CDSSMModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         config, dropout = self.config, Dropout(self.config.dropout)
         named = nn.with_logical_partitioning
         init = named(nn.initializers.normal(0.02), ("vocab", None, "embed"))

@@ -116,9 +116,9 @@ class Tape(nn.Module):
                 r = nn.sigmoid(jnp.concatenate([x, attended], -1) @ gate + gate_bias[None])
                 from_source = r * cells
             new = lstm.step(state, of_x, recurrent, from_source)
-            new = State(*(jnp.where(real[:, None], part, 0) for part in new))
-            write = lambda stored, part: jax.lax.dynamic_update_index_in_dim(stored, part, at, 1)
-            tape = State(*(write(stored, part) for stored, part in zip(tape, new, strict=True)))
+            new = State(*(jnp.where(real[:, None], field, 0) for field in new))
+            write = lambda stored, field: jax.lax.dynamic_update_index_in_dim(stored, field, at, 1)
+            tape = State(*(write(stored, field) for stored, field in zip(tape, new, strict=True)))
             masked = lambda a: jnp.where(real[:, None], a, 0)
             return (tape, state.hidden, attended), (masked(weights), masked(shares))
 

@@ -8,9 +8,8 @@ where V are the word vectors. d is computed by a fixed number of Adam steps from
 d. Training minimizes L in V and b at this d, and fits a softmax over the labels to d. No gradient
 passes through d, so that the labels do not change the word vectors.
 
-Ours: a text's vector is inferred at each step and not stored, so that training, evaluation and
-exports treat texts in the same way; and the softmax over the vocabulary is exact, as all words of a
-text share it.
+Ours: a text's vector is inferred at each step, in training as in evaluation, and not stored; the
+softmax over the vocabulary is exact, as all words of a text share it.
 """
 
 import dataclasses

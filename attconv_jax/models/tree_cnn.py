@@ -167,7 +167,6 @@ class TreeCNNModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         config, dropout = self.config, Dropout(self.config.dropout)
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")
         over = TreeConvolution(config.dim, name="tree")

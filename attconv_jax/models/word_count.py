@@ -60,7 +60,6 @@ class WordCountModule(PairModule):
     config: WordCount
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        """Logits."""
         of_first, of_second = word_shares(texts).T
         share = of_second if self.config.share_of == "second" else of_first
         return jnp.stack([jnp.zeros_like(share), share], -1)

@@ -1,8 +1,8 @@
 """Systems of Tables 3, 5 and 6 by name, for the config files of this folder: `FILE.py:SYSTEM`.
 
-A further system is an entry in `SYSTEMS`, and its model a module in `attconv_jax.models`. SYSTEM is
+A new system is an entry in `SYSTEMS`, with its model in a module of `attconv_jax.models`. SYSTEM is
 trained as attentive convolution in the paper; SYSTEM-original, for the systems in `ORIGINALS`, with
-the optimizer, batch and vectors, and some also with the sizes, of the system's own paper or code.
+the optimizer, batch size and word vectors (for some also the model sizes) of its own paper or code.
 All other settings are those of the config file.
 """
 
@@ -156,8 +156,7 @@ def config_of(
 def finish(
     config: ml_collections.ConfigDict, table: str = "", source: str = ""
 ) -> ml_collections.ConfigDict:
-    """Completes a config: the settings of SYSTEM-original, with the same number of epochs, and the
-    paper's result.
+    """Adds the settings of SYSTEM-original, with the same number of epochs, and the paper's result.
 
     Args:
       table: the file of tables/attconv with the result, such as "table3"; "" for none.

@@ -2,12 +2,10 @@
 
   python -m launch.train --config configs/csan/quickstart.py:csan_1d
 
-An entry is a function from a file's model fields to those that the system changes; it keeps the
-file's number of local encoder layers unless the system defines it. NEIGHBOR of Table 1 is
-`neighbor` as in Sperber et al., and `neighbor_predicted` by the table's number of parameters.
-`local_soft` and the other predicted windows are in four heads, `local_soft_8` in eight, or in all
-if there are fewer. `transformer_wide` is not in the paper: the Transformer with as many parameters
-as `cnns`.
+NEIGHBOR of Table 1 is `neighbor` as in Sperber et al., and `neighbor_predicted` by the table's
+number of parameters. `local_soft` and the other predicted windows are in four heads, `local_soft_8`
+in eight, or in all if there are fewer. `transformer_wide` is not in the paper: the Transformer with
+as many parameters as `cnns`.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,8 +51,8 @@ def choose_sized(config: ConfigDict, name: str) -> ConfigDict:
 
 
 def sized(name: str) -> tuple[str, str]:
-    """Parses an argument of the files with the paper's settings into the size, "" or "big", and the
-    system: SYSTEM is base, "big-SYSTEM" is big, and "base" and "big" are 2D-CSAN.
+    """The size, "" or "big", and the system of an argument of the files with the paper's settings:
+    "SYSTEM" or "big-SYSTEM"; "base" and "big" are 2D-CSAN.
 
     Raises:
       UnknownSystem: for an unknown name.
@@ -99,6 +97,7 @@ def _wide(model: ConfigDict) -> Fields:
     return {"encoder_attention": Area(local_layers=0), "mlp_dim": wide}
 
 
+# Functions from a file's model fields to those that the system changes.
 SYSTEMS: Mapping[str, Callable[[ConfigDict], Fields]] = {
     "transformer": lambda model: {"encoder_attention": Area(local_layers=0)},
     "transformer_wide": _wide,

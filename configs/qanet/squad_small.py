@@ -3,8 +3,8 @@
   python -m launch.train --config configs/qanet/squad_small.py --config.data.dir=FOLDER \
     --config.data.vectors=glove.6B.50d.txt
 
-FOLDER holds train-v1.1.json and dev-v1.1.json, plain or .gz; glove.6B is of
-nlp.stanford.edu/projects/glove. Dev EM 60.3, F1 71.8 with the first 9,163 rows of it, in 63 minutes
+FOLDER holds train-v1.1.json and dev-v1.1.json, plain or .gz; glove.6B is from
+nlp.stanford.edu/projects/glove. Dev EM 60.3, F1 71.8 with its first 9,163 rows, in 63 minutes
 (docs/results/qanet/table2/medium, which lists the differences from the paper's setting).
 `squad_small.py:SYSTEM` selects another system (systems.py).
 """

@@ -1,4 +1,4 @@
-"""LOCAL_SOFT, LOCAL_HARD and NEIGHBOR of Table 1: a Gaussian window, partly or fully predicted.
+"""LOCAL_SOFT, LOCAL_HARD and NEIGHBOR of Table 1: a Gaussian with predicted centre and width.
 
 With t_i = tanh(W q_i + b), q_i the query before it is split into heads, and I the number of words
 (Yang et al. 2018, Eq. 4-9; Luong et al. 2015, Eq. 9-10):
@@ -35,19 +35,19 @@ LEAST = 0.1  # words
 Form = Literal["additive", "luong"]
 
 
-@pytree(static=("others", "form"))
+@pytree(static=("plain_heads", "form"))
 class Gaussian(Bias):
     """A Gaussian in each of the first heads.
 
     Attributes:
       centre, window: P, a position in the row from 0, and D.
-      others: number of the remaining heads, without a Gaussian.
+      plain_heads: number of the remaining heads, without a Gaussian.
       form: "additive" to the scores, or Luong et al.'s.
     """
 
     centre: Float[Array, "B h T"]
     window: Float[Array, "B h T"]
-    others: int
+    plain_heads: int
     form: Form
 
     def at(
@@ -72,7 +72,7 @@ class Gaussian(Bias):
         return -2 * (self._offset(key_positions) / self.window[..., None]) ** 2
 
     def _with_others(self, x: Array, value: float) -> Array:
-        return jnp.pad(x, ((0, 0), (0, self.others), (0, 0), (0, 0)), constant_values=value)
+        return jnp.pad(x, ((0, 0), (0, self.plain_heads), (0, 0), (0, 0)), constant_values=value)
 
 
 @dataclasses.dataclass(frozen=True)

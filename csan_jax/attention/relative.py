@@ -30,10 +30,10 @@ from csan_jax.attention.causal import Causal, CausalAttention
 
 @pytree()
 class RelativePositions(Bias):
-    """Both terms, for one layer's scaled queries.
+    """Both terms, for one layer's scaled queries; R = 2k + 1.
 
-    The term of each query and offset is copied to the keys by a product with a one-hot array
-    [T, S, 2k + 1], which is smaller than the weights of 2k + 1 heads; gathers have slow gradients.
+    Terms by offset are expanded to keys by a product with a one-hot array [T, S, R], since the
+    gradients of gathers are slow.
     """
 
     query: Float[Array, "B T H K"]

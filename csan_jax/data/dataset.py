@@ -167,7 +167,6 @@ class TranslationData(PreparedData):
         return self._text(split, TEXT_FILES[1])
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split the number of pairs, and the counts of dropped ones."""
         corpora = {split: self._corpus(split) for split in self.splits}
         return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 

@@ -15,8 +15,8 @@ from jaxtyping import Int
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.epoch_plan import Plan, PlannedBatch, PlannedEpoch, epoch_random, running
 
-_CLOSE = 4  # the rest of a row, in mean lengths, from which the best two examples are searched
-_STEEP = 8  # exponent of a column's weight, in the column's share of remaining tokens
+_TAIL = 4  # the rest of a row, in mean lengths, from which the best two examples are searched
+_WEIGHT_POWER = 8  # exponent of a column's weight, in the column's share of remaining tokens
 
 
 class Packing(NamedTuple):
@@ -42,9 +42,9 @@ def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
 
     Greedy, one template at a time: the largest remaining example; then random ones, in proportion
     to the remaining lengths, so that the rest stays a fair sample; and at the end of the row the
-    pairs that fill it best. The template is repeated as often as its examples last. Columns with
-    more remaining tokens weigh more, as they determine the number of rows. Deterministic. Time and
-    memory grow with the product of the columns' longest lengths: suitable for one or two columns.
+    pairs that fill it best. The template is repeated while its examples last. Columns with more
+    remaining tokens weigh more, as they determine the number of rows. Deterministic. Time and
+    memory grow with the product of the columns' longest lengths: for one or two columns.
 
     Raises:
       ValueError: for no examples, or one wider than a row.
@@ -90,12 +90,12 @@ class _Templates:
 
     def take(self) -> tuple[Int[np.ndarray, "size"], int]:
         """The kinds in one row, and the number of such rows; reduces `counts` by them."""
-        here = self.counts.nonzero()[0]
-        row = _Row(self._kinds[here], self.counts[here], self._widths)
+        available = self.counts.nonzero()[0]
+        row = _Row(self._kinds[available], self.counts[available], self._widths)
         volume, sampled = self._volume(row), self._draw(row.counts)
         row.add(int(volume.argmax()))
         for index in sampled:
-            if (row.room <= _CLOSE * self._mean).all():
+            if (row.room <= _TAIL * self._mean).all():
                 break
             if row.counts[index] and (row.kinds[index] <= row.room).all():
                 row.add(index)
@@ -105,15 +105,15 @@ class _Templates:
             volumes = volume[fits] + best[tuple(rest.T)]
             fits = fits[volumes == volumes.max()]
             row.add(int(fits[volume[fits].argmax()]))  # smaller ones fit into other rows too
-        kinds, used = np.unique(here[row.members], return_counts=True)
+        kinds, used = np.unique(available[row.members], return_counts=True)
         times = int((self.counts[kinds] // used).min())
         self.counts[kinds] -= times * used
-        return here[row.members], times
+        return available[row.members], times
 
     def _volume(self, row: "_Row") -> Int[np.ndarray, "k"]:
         """The weighted tokens of each kind; integers, which are the same on every platform."""
         tokens = (row.counts @ row.kinds / self._widths).tolist()
-        weights = [round(64 * (n / max(tokens)) ** _STEEP) for n in tokens]
+        weights = [round(64 * (n / max(tokens)) ** _WEIGHT_POWER) for n in tokens]
         return row.kinds @ np.array(weights)
 
     def _draw(self, counts: np.ndarray) -> list[int]:
@@ -172,7 +172,7 @@ class PackedPlan(Plan):
         self.rows = np.maximum(1, batch_tokens // self.shapes.max(1))
         self._seed = seed
         self._kinds, self._sizes = packing.kinds, packing.sizes
-        self._kind = _numbers(lengths, packing)
+        self._kind = _kind_ids(lengths, packing)
         by_kind = np.argsort(self._kind, kind="stable")
         self._by_kind = np.split(by_kind, np.cumsum(np.bincount(self._kind))[:-1])
         self._members = packing.members.astype(self._kind.dtype)
@@ -184,7 +184,6 @@ class PackedPlan(Plan):
         return self._kinds[self._kind[examples]]
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
-        """The batches of an epoch, in their order."""
         random, size = epoch_random(self._seed, epoch), int(self.rows[0])
         rows = random.permutation(self._templates)
         sizes = self._sizes[rows]
@@ -204,7 +203,7 @@ class PackedPlan(Plan):
         )
 
 
-def _numbers(lengths: np.ndarray, packing: Packing) -> np.ndarray:
+def _kind_ids(lengths: np.ndarray, packing: Packing) -> np.ndarray:
     """The kind of each example, in the smallest integer type, which sorts fastest."""
     grid = np.maximum(lengths.max(0), packing.kinds.max(0)) + 1
     unknown = len(packing.kinds)

@@ -136,8 +136,8 @@ class Builder:
         return models[0], models[-1]
 
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:
-        """A sample of the training pairs; and for each pair of train's source the index of its
-        split in ("train", *held-out splits)."""
+        """A sample of the training pairs, and the index of each pair's split in ("train", *held-out
+        splits)."""
         pairs = source.read(self._preparation.bad_examples(self._config))
         if self._config.source == "generated":  # in random order: the first pairs are a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
@@ -149,7 +149,7 @@ class Builder:
         return [pair for number, pair in sample if not assigned[number]], assigned
 
     def _added(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs, counted; adds each one's source to the candidates for held-out splits."""
+        """Counts the pairs, and adds each one's source to the candidates for held-out splits."""
         add = self._held_out.add if self._held_out.splits else lambda _: None
         for self._pairs, pair in enumerate(pairs, start=1):
             add(pair.source)
@@ -268,8 +268,6 @@ def _encode(subwords: tuple[Subwords, Subwords], workers: int, read: _Read) -> _
 
 
 class _SplitWriter(contextlib.AbstractContextManager):
-    """Writes the pairs of one split."""
-
     def __init__(
         self,
         folder: Path,
@@ -314,7 +312,7 @@ class _SplitWriter(contextlib.AbstractContextManager):
             file.writelines(f"{getattr(pair, side)}\n".encode() for pair in chunk.pairs)
 
     def state(self) -> dict[str, Any]:
-        """Writes all so far to the disk; returns what the writer of another process needs."""
+        """Flushes to disk; returns the state from which another writer continues."""
         texts = [sync(file) for file in self._texts]
         counts, bad_examples = self._counts, self.bad_examples.counts
         corpus = self._corpus.state()

@@ -73,9 +73,9 @@ class Parallel:
 
     def _unequal(self, lines: int, ended: int) -> UserError:
         other = self.files[1 - ended]
-        more = sum(1 for _ in read_raw_lines(other))
+        count = sum(1 for _ in read_raw_lines(other))
         return UserError(
-            f"{self.files[ended]}:{lines}: ends after {lines} lines, but {other} has {more}; "
+            f"{self.files[ended]}:{lines}: ends after {lines} lines, but {other} has {count}; "
             "parallel files need a line for each line"
         )
 
@@ -87,8 +87,8 @@ class Table(tables.Table):
         if self.has_objects:
             return [super().identity(), *self.columns_identity()]
         form = self.form
-        more = [*(["csv"] if self.is_csv else []), *(["header"] if form.header else [])]
-        return [super().identity(), [*form.numbers.values()], form.separator, *more]
+        settings = [*(["csv"] if self.is_csv else []), *(["header"] if form.header else [])]
+        return [super().identity(), [*form.numbers.values()], form.separator, *settings]
 
     def is_example(self, cells: Sequence[str]) -> bool:
         """Whether a first row is surely a pair: CSV often has a header, with any names."""
@@ -203,7 +203,7 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
 
 
 def _one_line(text: str) -> str:
-    """A text without line ends: an evaluated split's raw text has a line for each sentence."""
+    """The text with spaces for line ends, as raw texts are stored one a line."""
     return text.replace("\r\n", " ").replace("\n", " ")
 
 

@@ -18,11 +18,10 @@ class Subwords:
     """A trained subword model: text to piece ids and back.
 
     Ids: 0 is padding, 1 ends a sequence, 2 is unknown; there is no start symbol. Text is not
-    normalised ("identity" instead of SentencePiece's default nmt_nfkc), because hypotheses are
-    compared with raw references, whose "…", "½" or fullwidth letters NFKC could never produce;
-    only runs of blanks become one and outer blanks are removed, which scorers ignore. Characters
-    unseen in training, and its rarest 0.01 %, are encoded as bytes: every text can be restored,
-    and the vocabulary has no pieces for hapaxes.
+    normalised ("identity", not SentencePiece's default nmt_nfkc), since NFKC could not produce the
+    "…", "½" or fullwidth letters of raw references; only blanks are collapsed and trimmed, which
+    scorers ignore. Unseen characters and the rarest 0.01 % are encoded as bytes, so that every text
+    can be restored.
     """
 
     def __init__(self, model: bytes):

@@ -2,8 +2,8 @@
 
 For quick runs with meaningful scores. Every sentence has at least five words on each side and
 contains one phrase with a value. The German is a function of the English, so that a perfect score
-is possible. Held-out phrases never occur in training, as the split is a function of the phrase's
-value only: a model must learn how German composes such phrases.
+is possible. The split is a function of the phrase's value: held-out phrases never occur in training
+and must be composed.
 """
 
 import dataclasses

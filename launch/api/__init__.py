@@ -1,8 +1,8 @@
-"""Training, sweeping, scoring, comparing and explaining from Python, as the commands do it.
+"""Training, sweeping, scoring, comparing and explaining from Python; the commands call these
+functions.
 
-The commands parse their arguments and call these functions. What they return prints itself in a
-notebook. A user's mistake is a `UserError`. Ctrl-C, or the interruption of a notebook, saves a run
-and raises `Interrupted`.
+Results display themselves in a notebook. A user's mistake raises `UserError`. Ctrl-C, or the
+interruption of a notebook, saves a run and raises `Interrupted`.
 """
 
 from common_jax.errors import Interrupted, UserError

@@ -20,7 +20,7 @@ class Comparison:
 
     Attributes:
       runs: with their labels, a baseline first.
-      split: of the paired tests; None is the last that each family scores.
+      split: of the paired tests; None is the task's last.
     """
 
     def __init__(self, runs: Sequence[ComparedRun], split: str | None = None):
@@ -48,8 +48,9 @@ class Comparison:
         """
         first, *later = self.runs
         split = self.split or first.task.splits[-1]
-        if of_other_tasks := [run.label for run in later if type(run.task) is not type(first.task)]:
-            raise UserError(f"{of_other_tasks[0]}: a run of another task than {first.label}")
+        for run in later:
+            if type(run.task) is not type(first.task):
+                raise UserError(f"{run.label}: a run of another task than {first.label}")
         evaluations = [evaluation_of(run, split) for run in self.runs]
         for evaluation in evaluations:
             evaluation.require()
@@ -77,7 +78,7 @@ def compare(*runs: Folder, split: str | None = None) -> Comparison:
 
     Args:
       *runs: their folders, a baseline first.
-      split: of the paired tests; None is the last that was scored.
+      split: of the paired tests; None is the task's last.
 
     Raises:
       UserError: for a folder that is not a run's, or is given twice, or a split that no run has.

@@ -33,8 +33,8 @@ class Config:
         return {field.key: field.value for field in fields_of(self.values)}
 
     def differences(self, other: "Config | None" = None) -> dict[str, tuple[Any, Any]]:
-        """The fields with other values here than in another config, by default that of the file
-        without overrides: (the other's value, this one's); None where there is no such field."""
+        """The fields with other values in another config, by default the file's without overrides:
+        (the other's value, this one's), None for a missing field."""
         before, after = (other or config(self.file)).fields, self.fields
         return {
             key: (before.get(key), after.get(key))

@@ -131,7 +131,7 @@ def _scored(
     baseline: Evaluation | None,
     decoding: Mapping[str, Any],
 ) -> EvaluationResult:
-    """Computes, scores and writes the predictions; `label` is the start of the scores' name."""
+    """Computes, scores and writes the predictions; `label` starts the name of the scores."""
     mesh, predictions = make_mesh(MeshConfig()), []
     params = [read_parameters(*run, mesh, average) for run in zip(writers, tasks, strict=True)]
     _prepare(writers, tasks, split)
@@ -204,8 +204,8 @@ def _baseline(folder: str, task: Task, name: str) -> Evaluation:
 
 
 def name_of(files: str, splits: tuple[str, ...]) -> str:
-    """The name for the scores of data files: their stems, or if that is a split's name the full
-    name, for parallel files with their folder's."""
+    """The name for the scores of data files: their stems; if that is a split's name, the full name,
+    or for parallel files FOLDER-STEM."""
     paths = [Path(name.strip()) for name in files.split(",")]
     name = "+".join(_ENDING.sub("", path.name) for path in paths)
     if name not in splits:

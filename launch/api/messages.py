@@ -12,8 +12,8 @@ _PACKAGES = ("attconv_jax", "common_jax", "csan_jax", "launch", "qanet_jax")
 @contextlib.contextmanager
 def messages() -> Iterator[None]:
     """Shows this project's messages, and libraries' from their `LIBRARY_LEVELS` on, on standard
-    error, until the end of the context. Changes nothing if messages are shown already, as by a
-    command; `logging.disable(logging.INFO)` hides all but warnings and errors."""
+    error. Changes nothing if a command has configured logging; `logging.disable(logging.INFO)`
+    hides all but warnings and errors."""
     if logging.getLogger(__name__).isEnabledFor(logging.INFO):
         yield
         return

@@ -27,14 +27,12 @@ Folder = str | os.PathLike[str]
 class Run:
     """A run: in a notebook, its scores with intervals and its curves.
 
-    A run is also the path of its folder, for all functions that take one:
-    `common_jax.deploy.load(run)`.
+    It is also a path, that of its folder: `common_jax.deploy.load(run)`.
 
     Attributes:
       folder: reads its files.
       task: of its config.
-      scored: the scores at the end of this training, by split; empty for a run that is read, or was
-        finished before.
+      scored: scores by split, if they were computed at the end of this training.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ class Sweep:
 
     @property
     def charts(self) -> list[Chart]:
-        """The metric by each field, with mean and interval over the seeds; none if nothing but the
-        seed varies, or no trial has finished."""
+        """The metric by each field, with mean and interval over the seeds; none if only the seed
+        varies, or no trial has finished."""
         return sweep_charts(self.trials, self.statuses, self.metric) if self.varies else []
 
     @property
@@ -175,8 +175,14 @@ def sweep(
       UserError: for an invalid field or value, or a folder with other trials.
       Interrupted: upon a request to stop; the same call resumes.
     """
-    options: dict[str, Any] = dict(zipped=zipped, systems=systems, seeds=seeds)
-    planned = plan_sweep(config, grid, overrides, **options, out=out, metric=metric)
+    planned = plan_sweep(
+        *(config, grid, overrides),
+        zipped=zipped,
+        systems=systems,
+        seeds=seeds,
+        out=out,
+        metric=metric,
+    )
     planned.train(executor)
     if planned.charts:
         planned.write_figure()

@@ -12,9 +12,8 @@ area of tokens and heads; translation uses "auto", QANet "chunked", without a wi
 "cudnn" is vanilla in bfloat16.
 
 All forms are timed in turn within one run, in a new random order in each round; the table shows
-medians. On a busy machine compare the ratios, not the milliseconds. "speed" is how many times
-faster than the dense form (or than vanilla) a form is. A form that does not fit into memory has no
-time.
+medians. On a busy machine compare the ratios, not the milliseconds. "speed" is relative to the
+dense form (or to vanilla). A form that does not fit into memory has no time.
 
 example:
   python -m launch.bench attention --lengths 64,512,2048 --json attention.json"""

@@ -78,8 +78,9 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
 def fits(call: Callable, temporary: int) -> bool:
     """Whether a call fits into memory.
 
-    A device raises an error; on a CPU the system may kill the process, so that `temporary`, the
-    bytes that the call needs, are compared with the physical memory first.
+    Args:
+      temporary: bytes that the call needs; on a CPU, whose system may kill the process instead of
+        raising an error, they are compared with the physical memory first.
     """
     if jax.default_backend() == "cpu" and temporary > physical_memory():
         return False

@@ -25,8 +25,6 @@ ENVIRONMENT = {  # read when jax and libtpu are imported
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
-
-
 _GPUS_A_MACHINE = 8
 
 

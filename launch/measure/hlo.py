@@ -96,14 +96,14 @@ class Program:
             for collective, exchange in self._exchanges(instruction):
                 group = self._group(exchange.text)
                 if len(group) > 1:
-                    where = collective, self._axes(group)
-                    count[where] += times
-                    sent[where] += times * _sent(collective, exchange, len(group))
-        return [Collective(*where, count[where], size) for where, size in sent.most_common()]
+                    key = collective, self._axes(group)
+                    count[key] += times
+                    sent[key] += times * _sent(collective, exchange, len(group))
+        return [Collective(*key, count[key], size) for key, size in sent.most_common()]
 
     def _exchanges(self, instruction: _Instruction) -> Iterator[tuple[str, _Instruction]]:
-        """The collectives that an instruction starts. On a TPU they are also inside fusions, of
-        which several, to start, continue and finish it, may contain the same collective."""
+        """The collectives that an instruction starts; on a TPU also those inside fusions, of which
+        several (start, continue, finish) may contain the same one."""
         opcode = instruction.kind.removesuffix("-start")
         if opcode in _COLLECTIVES:
             yield opcode, instruction
@@ -182,8 +182,8 @@ class Program:
         in_place = 0
         for instruction in inside.values():
             if instruction.kind == "dynamic-update-slice":
-                array, part = instruction.operands[:2]
-                in_place += instruction.bytes - inside[part].bytes
+                array, update = instruction.operands[:2]
+                in_place += instruction.bytes - inside[update].bytes
                 uses[array].remove(instruction)
         read = 0
         for instruction in inside.values():

@@ -30,8 +30,6 @@ from launch.measure.chips import chip_of
 from launch.measure.flops import count_flops
 
 ROUNDS = 5  # of timing, for several systems
-
-
 NEVER = 2**40  # steps
 
 
@@ -262,16 +260,16 @@ def parts(trace: Path, program: str) -> dict[str, float]:
       program: the text of the compiled program, with the names of the trace's operations.
     """
     lines = re.findall(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)", program, re.MULTILINE)
-    part = {}
+    scopes = {}
     for operation, text in lines:
         name = re.search(r'op_name="([^"]*)"', text)
-        part[operation] = part_of(name[1]) if name else "other"
+        scopes[operation] = part_of(name[1]) if name else "other"
     busy: collections.Counter[str] = collections.Counter()
     for plane in jax.profiler.ProfileData.from_file(str(trace)).planes:
         for line in plane.lines:
             for event in line.events:
-                if event.name in part:
-                    busy[part[event.name]] += event.duration_ns
+                if event.name in scopes:
+                    busy[scopes[event.name]] += event.duration_ns
     total = sum(busy.values()) or 1.0
     return {name: time / total for name, time in busy.most_common()}
 

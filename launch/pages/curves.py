@@ -1,5 +1,6 @@
 """Learning curves of runs, from their logs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,11 @@ class Logged(Protocol):
 
     @property
     def lines(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+def task_title(name: str) -> str:
+    """The name of a task's class as a title: "Span extraction"."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
 
 
 def learning_curves(runs: Sequence[Logged], metric: str) -> list[Chart]:

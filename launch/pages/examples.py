@@ -16,7 +16,7 @@ _LONGEST = 300  # letters of a text
 
 
 def example_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
-    """Sections on the examples where runs differ most, and with pictures of a short example.
+    """Sections on the examples where runs differ most, and with attention maps of a short one.
 
     Args:
       evaluations: of one task on one split.
@@ -46,8 +46,8 @@ def example_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
 
 
 def differing(evaluations: Sequence[Evaluation]) -> list[Element]:
-    """A table of the examples with the largest differences of scores between runs, if there are
-    any, side by side. Runs with other references than the first are left out.
+    """A table of the examples whose scores differ most between runs, if any. Runs with other
+    references than the first are left out.
 
     Raises:
       UserError: as `Evaluation.predictions`.

@@ -1,8 +1,4 @@
-"""A report as one self-contained HTML file without scripts.
-
-It is not made from the report's Markdown, which has no shaded cells, captions or descriptions of
-pictures, and in which a label such as `_x_` or `&amp;` is markup.
-"""
+"""A report as one self-contained HTML file without scripts."""
 
 import html
 import re

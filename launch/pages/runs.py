@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -25,8 +24,8 @@ def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = Tr
     of the task. The first run of each family is the baseline.
 
     Args:
-      split: for the comparisons; None is the last that each family scores.
-      examples: whether with the examples where runs differ most, and pictures of attention.
+      split: for the comparisons; None is the task's last.
+      examples: whether to include the examples where runs differ most, and pictures of attention.
 
     Raises:
       UserError: for a split that no run has.
@@ -39,7 +38,7 @@ def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = Tr
         raise UserError(f"--split {split}: must be {' | '.join(splits)}")
     sections = [Section("Runs", [_trained(runs)])]
     for family, members in families.items():
-        name = _title(family)
+        name = curves.task_title(family.__name__)
         sections.append(Section(f"{name}: settings", _settings(members)))
         chosen = split or members[0].task.splits[-1]
         scored = [run for run in members if run.workdir.is_scored(chosen)]
@@ -52,11 +51,8 @@ def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = Tr
             compared = evaluations[0].sections(evaluations[1:])
             compared += example_sections(evaluations) if examples else []
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
-    return Report(", ".join(map(_title, families)), [s for s in sections if s.elements])
-
-
-def _title(family: type[Task]) -> str:
-    return re.sub("(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
+    title = ", ".join(curves.task_title(family.__name__) for family in families)
+    return Report(title, [s for s in sections if s.elements])
 
 
 def _trained(runs: Iterable[Run]) -> Table:

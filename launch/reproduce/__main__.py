@@ -231,7 +231,6 @@ def _report(
 
 
 def _write(folder: Path, results: "TableResults", report: "Report") -> None:
-    """Writes the page and the rows."""
     from launch.pages import markdown
     from launch.reproduce.results import to_csv
 

@@ -65,8 +65,8 @@ def keep(trial: Trial, folder: Path, data: Path, scale: Scale) -> None:
 def restore(
     trial: Trial, folder: Path, stored: Iterable[Path], data: Path, scale: Scale
 ) -> str | None:
-    """Unpacks an archived trial into its workdir, unless it has a run: its own file in `folder`, or
-    else the file of an equal trial in `stored`, of any table.
+    """Unpacks an archived trial into its workdir, unless that has a run: its own file in `folder`,
+    or else an equal trial's in `stored`.
 
     Returns: why its own file is not used; None if it is, or does not exist.
 

@@ -71,7 +71,7 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
 
 
 def _published(results: TableResults, claim: Claim) -> str:
-    """The paper's difference or ratio, by its own metric if it has none by the claim's."""
+    """The paper's difference or ratio, by the claim's metric or else by another of the paper's."""
     first, second = (results.row(name).published for name in (claim.row, claim.than))
     metrics = [claim.metric] if claim.metric in MEASURED else [claim.metric, *first]
     metric = next((metric for metric in metrics if metric in first.keys() & second.keys()), None)
@@ -139,10 +139,10 @@ def _decision(results: TableResults, claim: Claim, verdict: Verdict) -> str:
         )
     if verdict.decision != "undecidable":
         return verdict.decision
-    return f"undecidable: {_open_reason(claim, verdict)}"
+    return f"undecidable: {_undecidable_reason(claim, verdict)}"
 
 
-def _open_reason(claim: Claim, verdict: Verdict) -> str:
+def _undecidable_reason(claim: Claim, verdict: Verdict) -> str:
     """Why a verdict is undecidable."""
     if claim.relation == "ratio":
         return "too few rounds"

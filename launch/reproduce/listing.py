@@ -65,15 +65,15 @@ def stored_page(specs: Iterable[TableSpec], stored: Path) -> str:
                 continue
             trials = trials_of(spec, scale, Path("data"), Path("out"))
             seeds = Counter(trial.values[ROW] for trial in trials)
-            here = [trial for trial in trials if path_of(trial, stored / folder).exists()]
-            archives = Counter(trial.values[ROW] for trial in here)
+            archived = [trial for trial in trials if path_of(trial, stored / folder).exists()]
+            archives = Counter(trial.values[ROW] for trial in archived)
             absent = "; ".join(
                 f"{row} ({archives[row]} of {number} seeds)" if archives[row] else row
                 for row, number in seeds.items()
                 if archives[row] < number
             )
-            counts = f"{len(here)} of {len(trials)}"
-            rows.append((link, spec.title, counts, absent if here else "all"))
+            counts = f"{len(archived)} of {len(trials)}"
+            rows.append((link, spec.title, counts, absent if archived else "all"))
     head = ("table", "title", "stored trials", "not here")
     return f"""# What is here and what is not
 

@@ -23,8 +23,8 @@ def _once(
     *,
     partial: bool = False,
 ) -> dict[str, Any]:
-    """The content of the JSON file `name`, from the first folder where its "of" is this table and
-    the keys of its "rows" match; else made, and written to the first folder with the machine.
+    """The content of the JSON file `name`: from the first folder where its "of" is this table and
+    its "rows" have the keys; else made, and written to the first folder with the machine.
 
     Args:
       table: the names of the table and the scale.
@@ -81,27 +81,24 @@ def speeds_of(
 
 
 def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
-    """The file of the predictions of each row's first run for each example.
+    """The file of the predictions of each row's first run for each example, made once (`_once`).
 
-    Its "rows" have them by the names of example and row. They are made once (`_once`), and include
-    the attention if the predictor has `explain`. For an example with `through`, each row's
-    prediction is the input of the next row.
+    Its "rows" have them by the names of example and row, with attention if the predictor has
+    `explain`. For an example with `through`, each row's prediction is the next row's input.
     """
     from common_jax.deploy import load
     from common_jax.training.config import task_class
 
     runs = {e.run.label: e.run.workdir.path for e in results.first_evaluations()}
-    known = task_class(results.trials[0].config.task).predictor_class.options
-    explained: dict[str, Any] = (
-        {"explain": True} if "explain" in [option.name for option in known] else {}
-    )
+    options = task_class(results.trials[0].config.task).predictor_class.options
+    explained: dict[str, Any] = {o.name: True for o in options if o.name == "explain"}
 
     def answer(texts: Sequence[str], names: Sequence[str]) -> str:
         text = "\t".join(texts)
         for name in names:
             options = explained if len(names) == 1 else {}  # the next row reads a plain answer
-            (given,) = load(runs[name], **options).predict([text])
-            text = given.line
+            (prediction,) = load(runs[name], **options).predict([text])
+            text = prediction.line
         return text
 
     examples = results.scale.examples

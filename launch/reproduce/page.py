@@ -99,8 +99,8 @@ def _differing(results: TableResults) -> list[Element]:
 
 
 def _figures(results: TableResults) -> list[Section]:
-    """Charts of the metric by the fields that rows set, with the rows that set all of them; if no
-    row sets a field, the comparison of the runs."""
+    """Charts of the metric by the fields that rows set, of the rows that set all of them; if no row
+    sets a field, the comparison of the runs."""
     scale = results.scale
     if not any(row.varied for row in scale.rows):
         evaluations = results.first_evaluations()

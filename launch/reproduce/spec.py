@@ -156,8 +156,8 @@ def _with_setting(entry: ScaleEntry, settings: Mapping[str, ScaleEntry]) -> Scal
 
 
 def _joined(settings: Sequence[Setting], fields_of: type[Setting] = Setting) -> dict[str, Any]:
-    """The fields of settings, each of which inherits what it leaves empty from the one before it,
-    and adds its overrides to those before it."""
+    """The fields of settings, each of which inherits its empty fields from the one before it, and
+    adds its overrides."""
     values: dict[str, Any] = {}
     for name in (field.name for field in dataclasses.fields(fields_of)):
         given = [getattr(setting, name) for setting in settings]

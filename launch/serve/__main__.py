@@ -15,6 +15,7 @@ from launch.cli import (
     add_options,
     add_untrusted,
     configure_logging,
+    option_values,
     run,
     untrusted_limits,
 )
@@ -81,8 +82,7 @@ def main(argv: list[str]) -> None:
     configure_logging()
     keep_compiled()
     with listen(args.host, args.port) as listening:
-        chosen = {o.name: v for o in options if (v := getattr(args, o.name)) is not None}
-        service = _service(limits, args, chosen, opened)
+        service = _service(limits, args, option_values(args, options), opened)
         serve(service, listening, ", ".join(source.name for source in args.sources))
 
 
@@ -96,8 +96,8 @@ def _parser() -> Parser:
         add(f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
     text = f"limit for a request to arrive, and for its answer ({Limits.timeout:g})"
     add("--timeout", type=float, default=Limits.timeout, metavar="SECONDS", help=text)
-    text = "compile the examples' shapes for all batch sizes before serving"
     add_memory(parser)
+    text = "compile the examples' shapes for all batch sizes before serving"
     add("--warm_up", action="store_true", help=text)
     text = "log the method, path and status of each request, on standard error"
     add("--log_requests", action="store_true", help=text)
@@ -122,7 +122,6 @@ def _add_sources(parser: Parser) -> None:
 
 
 def _sources(args: argparse.Namespace) -> list[Source]:
-    """The models of the command line."""
     demo = [Source("--model", name, DEMO + name) for name in demos()]
     return [*args.sources, *(demo if args.demo else [])]
 

@@ -49,7 +49,6 @@ class Service(Application):
         self.app = Counted(self.app, metrics)
 
     def abandon(self) -> None:
-        """Answers all requests that wait with status 503."""
         for model in self._models.values():
             model.abandon()
 
@@ -97,7 +96,7 @@ class Service(Application):
         return _outputs(answers, refusals)
 
     async def _body(self, request: Request) -> bytes:
-        """The body, which must be JSON, small enough and in time."""
+        """The body; raises Refused unless it is declared as JSON, small enough and in time."""
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "application/json":
             raise Refused(415, "content-type: must be application/json")
@@ -137,8 +136,8 @@ class Counted:
 
 
 def _outputs(answers: Sequence[str | Refused], refusals: Sequence[Refused]) -> Response:
-    """The answers in order. With inputs that could not be used, whose place has an error, the
-    response is that of the first error, too."""
+    """The answers in order, with an error for each unusable input; the status and the "error" of
+    the response are the first error's."""
     outputs = [json.dumps({"error": a.message}) if isinstance(a, Refused) else a for a in answers]
     body = f'"outputs": [{", ".join(outputs)}]'
     if not refusals:

@@ -1,8 +1,7 @@
-"""Batches of inputs that wait for one predictor at the same time.
+"""Batches inputs that wait for one predictor.
 
-An input's shape, its padded lengths, does not depend on others: inputs of one shape are computed
-together, the longest waiting first, and the numbers of inputs are few (`batch_size`), since each
-shape and number is compiled. While a batch is computed, those of the next one arrive.
+Inputs of one shape (their own padded lengths) are computed together, the longest waiting first.
+Since each pair of shape and batch size is compiled, `batch_size` allows few sizes.
 """
 
 import asyncio
@@ -24,10 +23,10 @@ _FAILED = "the model failed on this input"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Waiting:
-    """An input that waits.
+    """A waiting input.
 
     Attributes:
-      shape: padded lengths; inputs of the same are computed together.
+      shape: padded lengths; inputs of one shape are computed together.
       answer: the predictor's, or an exception.
     """
 
@@ -128,6 +127,6 @@ def _unless_failed(result: Answer | BaseException) -> Answer | Refused:
 
 
 def batch_size(count: int, most: int) -> int:
-    """The size of the batch for `count` waiting inputs: `most`, or the largest power of two, that
-    they fill."""
+    """The batch size for `count` waiting inputs: `most`, or with fewer the largest power of two up
+    to `count`."""
     return most if count >= most else 1 << (count.bit_length() - 1)

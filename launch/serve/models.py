@@ -25,7 +25,7 @@ class Request:
     Attributes:
       inputs: as in its JSON.
       explain: whether the answers are to be explained.
-      stops: whether an input that cannot be used leaves the others without an answer.
+      stops: whether one unusable input refuses the whole request.
     """
 
     inputs: list[Any]
@@ -181,7 +181,7 @@ def served(
     metrics: Metrics,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Model:
-    """The model of a run or an export, with those details of answers that it supports.
+    """The model of a run or an export, with the detail options that it supports.
 
     Args:
       options: of its predictors.

@@ -132,8 +132,7 @@ def _fields(schema: Schema) -> str:
 
 
 def _rows(schema: Schema, place: str) -> Iterator[tuple[str, str, str]]:
-    """The name of each field, as in "layers[].weights", its type as HTML, and what is known of
-    it."""
+    """The path of each field, as in "layers[].weights", its type as HTML, and notes on it."""
     while schema.get("type") == "array":
         schema, place = schema["items"], f"{place}[]"
     required = schema.get("required", ())

@@ -72,7 +72,7 @@ def record(trial: Trial, state: State, error: str = "") -> None:
 
 
 def write_list(trials: Sequence[Trial]) -> None:
-    """Writes the names of a sweep's trials, also of those that have not begun, in their order."""
+    """Writes the names of all trials of a sweep, in their order."""
     file = list_file(trials[0].folder)
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -106,9 +106,8 @@ def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value that a spreadsheet shows as it is: a text that it would take for a formula, as it
-    begins with "=", "+", "-", "@" or a control character and is no number, has an apostrophe
-    before it."""
+    """The value; a text that a spreadsheet would take for a formula, as it starts with "=", "+",
+    "-", "@" or a control character and is no number, with an apostrophe before it."""
     is_text = isinstance(value, str) and not _NUMBER.fullmatch(value)
     is_formula = is_text and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if is_formula else value

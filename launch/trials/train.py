@@ -45,7 +45,7 @@ class Executor:
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> Self:
-        """That of the arguments of `add_executor`."""
+        """From the arguments of `add_executor`."""
         asha = getattr(args, "asha", None)
         return cls(args.executor, args.jobs, args.cpus, args.gpus, asha)
 
@@ -62,7 +62,7 @@ def add_executor(parser: Parser) -> None:
 
 
 def train(trials: Sequence["Trial"], results: AnyPath, executor: Executor, folder: AnyPath) -> None:
-    """Trains the unfinished trials, and updates the file `results` after each; first lists all.
+    """Writes the list of the trials, trains the unfinished ones, and updates `results` after each.
 
     Args:
       folder: of all of them.

@@ -75,7 +75,7 @@ class Trial:
 
     @property
     def record(self) -> AnyPath:
-        """`record_file`."""
+        """Its `record_file`."""
         return record_file(self.folder, self.name)
 
 
@@ -85,7 +85,7 @@ def record_file(folder: AnyPath, name: str) -> AnyPath:
 
 
 def list_file(folder: AnyPath) -> AnyPath:
-    """The file with the names of a sweep's trials: of OUT/trials it is OUT/trials.json."""
+    """The file with the names of a sweep's trials: OUT/trials.json for OUT/trials."""
     return folder.with_name(f"{folder.name}.json")
 
 

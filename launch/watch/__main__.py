@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
     add = parser.add_argument
     add("folder", type=as_path, metavar="FOLDER", help="folder or bucket of runs and sweeps")
     add_address(parser, 8080)
-    text = f"time between two looks ({_EVERY:g}; in a bucket {_EVERY_IN_BUCKET:g})"
+    text = f"time between two refreshes ({_EVERY:g}; in a bucket {_EVERY_IN_BUCKET:g})"
     add("--every", type=float, metavar="SECONDS", help=text)
     args = parser.parse_args(argv)
     default = _EVERY_IN_BUCKET if in_bucket(args.folder) else _EVERY

@@ -15,7 +15,7 @@ from launch.watch.run import WatchedRun
 
 _MAX_DEPTH = 6  # folders below the watched one
 _MAX_RUNS = 2000
-_SEARCH_SECONDS = 10.0  # between two searches for new runs
+_SEARCH_SECONDS = 10.0  # minimum between two searches for new runs
 _PAUSE_FACTOR = 20  # seconds of pause for each second of computing
 _THREADS = 16  # for requests to a bucket
 
@@ -46,8 +46,8 @@ class WatchedFolder:
             raise UserError(f"{path}: no run in it, nor in the folders below it")
 
     def pause(self, further: float = 0.0) -> float:
-        """Seconds between two looks: at least 20 times those that the last one computed, and
-        `further` ones, such as for charts."""
+        """Seconds between two looks: `every`, or if longer `_PAUSE_FACTOR` times the computing
+        time of the last one plus `further` seconds, such as for charts."""
         return max(self._every, _PAUSE_FACTOR * (self.busy + further))
 
     def look(self) -> None:
@@ -97,8 +97,8 @@ class WatchedFolder:
                     yield f"{folder}/{TRIALS}/{name}".lstrip("/"), True
 
     def _folders(self) -> Iterator[tuple[str, set[str]]]:
-        """The names of folders, relative to the watched one, each with the names of its files; on a
-        disk without the folders inside runs."""
+        """The folders, relative to the watched one, each with the names of its files; on a disk
+        without those inside runs."""
         if in_bucket(self.path):
             folders: dict[str, set[str]] = {"": set()}
             for name in cast(Any, self.path).key.below():

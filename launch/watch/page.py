@@ -3,20 +3,19 @@
 import html
 import itertools
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from common_jax.document import Section, shown
 from common_jax.training.labels import shortened
-from launch.pages.curves import learning_curves
+from launch.pages.curves import learning_curves, task_title
 from launch.pages.html import section_html
 from launch.pages.settings import differing_settings
 from launch.trials.trials import TRIALS
 from launch.watch.run import STATES, WatchedRun, duration
 from launch.web import html as frame
 
-MOST_CHOSEN = 7  # runs that are chosen at first, at most: the number of colours
+MOST_CHOSEN = 7  # runs that are chosen at first: the number of colours
 _MOST_POINTS = 600  # of a curve
 _LONGEST = 120  # characters of a setting
 _HEAD = ("run", "state", "step", "loss", "dev", "best dev", "scores", "steps/s", "time left")
@@ -53,8 +52,8 @@ def parts(runs: Sequence[WatchedRun], chosen: Sequence[WatchedRun]) -> dict[str,
 
 
 def initially_chosen(runs: Sequence[WatchedRun]) -> list[WatchedRun]:
-    """The runs that are chosen at first, in the order of `runs`: those that train, then others
-    that have begun, the most recently changed first, `MOST_CHOSEN` at most."""
+    """At most `MOST_CHOSEN` runs, in the order of `runs`: preferably those that train, then the
+    most recently changed of those that have begun."""
     order = sorted(runs, key=lambda run: (run.status.state == "running", run.changed), reverse=True)
     names = {run.name for run in [run for run in order if run.fields][:MOST_CHOSEN]}
     return [run for run in runs if run.name in names]
@@ -76,19 +75,20 @@ def _curves(runs: Sequence[WatchedRun], labels: Mapping[str, str]) -> list[Secti
     for (task, metric), members in families.items():
         logged = [Labelled(labels[run.name], _thinned(run.lines)) for run in members]
         if charts := learning_curves(logged, metric):
-            sections.append(Section(f"{_title(task)}: learning" if task else "Learning", charts))
+            title = f"{task_title(task)}: learning" if task else "Learning"
+            sections.append(Section(title, charts))
     return sections
 
 
 def _thinned(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Evenly spaced lines, about `_MOST_POINTS` at most of training and of validations each, with
-    the last ones."""
-    kept: list[Mapping[str, Any]] = []
+    """Evenly spaced lines, including the last: at most about `_MOST_POINTS` of training, and of
+    validations."""
+    thinned: list[Mapping[str, Any]] = []
     for validation in (False, True):
         group = [line for line in lines if (line.get("split") == "dev") == validation]
         step = math.ceil(len(group) / _MOST_POINTS) or 1
-        kept += group[::-step][::-1]
-    return kept
+        thinned += group[::-step][::-1]
+    return thinned
 
 
 def _settings(runs: Sequence[WatchedRun], labels: Mapping[str, str]) -> Section:
@@ -131,8 +131,8 @@ def _summary(runs: Sequence[WatchedRun]) -> str:
 def seconds_left(runs: Iterable[WatchedRun]) -> float | None:
     """The time until runs that train, and those of a sweep that have not begun, are finished.
 
-    Assumes that as many go on training at once, and that those that have not begun take the mean
-    time of the others. None if none trains, or the time is unknown.
+    Assumes that the number of concurrent runs stays, and that a run that has not begun takes the
+    others' mean time. None if no run trains, or the time is unknown.
     """
     runs = [*runs]
     lefts = [r.status.seconds_left for r in runs if r.status.state == "running"]
@@ -187,10 +187,6 @@ def _scores(run: WatchedRun) -> str:
 
 def _number(value: Any) -> str:
     return shown(float(value)) if isinstance(value, int | float) else ""
-
-
-def _title(task: str) -> str:
-    return re.sub("(?<=[a-z])(?=[A-Z])", " ", task).capitalize()
 
 
 def printable(text: str) -> str:

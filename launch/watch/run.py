@@ -122,7 +122,7 @@ class WatchedRun:
         return max(self.validations, key=score, default=None)
 
     def latest(self, name: str) -> Any:
-        """The last number of a name in the lines of training; None for none."""
+        """The last value of a name in the lines of training; None if there is none."""
         lines = (line for line in reversed(self.lines) if "split" not in line)
         return next((line[name] for line in lines if name in line), None)
 
@@ -187,12 +187,12 @@ class WatchedRun:
 
 
 def seconds_left(lines: Sequence[Mapping[str, Any]], steps: int) -> float | None:
-    """The time until the last step, at the mean speed since the first line of the log after the
-    last restart, with validations and saving but without compilation; None if it is unknown."""
+    """The seconds until the last step, at the mean speed since the log's first line after the last
+    restart, including validations and saving but not compilation; None if unknown."""
     restarts = [number for number, line in enumerate(lines) if "resumed_from" in line]
     since = lines[restarts[-1] :] if restarts else lines
-    for part in (since, lines):
-        timed = [line for line in part if "wall_seconds" in line]
+    for logged in (since, lines):
+        timed = [line for line in logged if "wall_seconds" in line]
         if len(timed) > 1 and timed[-1]["step"] > timed[0]["step"]:
             taken = timed[-1]["step"] - timed[0]["step"]
             seconds = timed[-1]["wall_seconds"] - timed[0]["wall_seconds"]

@@ -153,7 +153,7 @@ class Outermost:
 
 
 def describe(error: BaseException) -> str:
-    """The type and the place of an error, without its message, which may quote a request."""
+    """The type and location of an error, without its message, which may quote a request."""
     frames = traceback.extract_tb(error.__traceback__)
     locations = " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames[-5:]))
     return f"{type(error).__name__} in {locations}"

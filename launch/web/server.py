@@ -53,8 +53,8 @@ class Protocol(H11Protocol):
         self._refuse("400 Bad Request", msg)
 
     def _refuse(self, status: str, text: str) -> None:
-        """Answers and closes. With its length the answer is complete to a client that is still
-        sending, whose next read fails as the connection is reset."""
+        """Answers and closes. The content length marks the answer as complete for a client that is
+        still sending and will see the connection reset."""
         head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {len(text)}\r\n"
         self.transport.write(f"{head}connection: close\r\n\r\n{text}".encode("ascii"))
         self.transport.close()

@@ -54,7 +54,7 @@ class Sentence:
 
 @dataclasses.dataclass
 class Counts:
-    """Numbers of sentences, paraphrases and passages, by what was done with them.
+    """Numbers of sentences, paraphrases and passages by outcome.
 
     Attributes:
       events: by name.
@@ -96,8 +96,7 @@ class Augmented:
 
 
 def sample_passages(squad: Squad, count: int | None, seed: int) -> Squad:
-    """A random sample of `count` of the passages that have questions, in their order; None is all
-    of these."""
+    """A random sample of `count` passages with questions, in their order; None is all."""
     numbers = sorted({question.context for question in squad.questions})
     if count is not None and count < len(numbers):
         random = np.random.default_rng(seed)

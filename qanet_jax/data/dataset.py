@@ -43,7 +43,6 @@ class SpanBatches(Batches):
         self._split, self._vocabulary = split, vocabulary
 
     def read(self, planned: PlannedBatch) -> Batch:
-        """The arrays of one planned batch."""
         index = self.index(planned)
         batch, split = {"index": index}, self._split
         widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
@@ -139,14 +138,13 @@ class ReadingData(WordLevelData):
                 )
 
     def report(self) -> None:
-        """As `WordLevelData.report`; for each split the gold answers that are not whole words."""
+        """As `WordLevelData.report`; also the questions without a gold answer of whole words."""
         super().report()
         for split in self.splits:
             if meta := self.split(split).questions.meta.get("unreachable"):
                 _log.info("%s: %s", split, _unreachable(meta))
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        """For each split the number of questions, and the counts of dropped ones."""
         splits = {name: self.split(name) for name in self.splits}
         return {
             name: (len(np.unique(split.numbers)), split.questions.meta["dropped"])
@@ -160,11 +158,9 @@ class ReadingData(WordLevelData):
 
     @property
     def all_splits(self) -> tuple[Split, ...]:
-        """The splits of the config."""
         return splits_of(self.config)
 
     def train_batches(self, seed: int) -> SpanBatches:
-        """The training split, its order a function of `seed` and the epoch."""
         split = self.split("train")
         plan = self.train_plan(split.lengths(), seed, self._mixture(split))
         return SpanBatches(split, self.vocabulary, plan)
@@ -212,5 +208,5 @@ class ReadingData(WordLevelData):
 def _unreachable(meta: Mapping[str, Any]) -> str:
     """The number of questions without a gold answer of whole words, and examples."""
     count, total, examples = meta["count"], meta["of"], ", ".join(meta["examples"])
-    numbers = f"{count:,} of {total:,} gold answers are not whole words"
+    numbers = f"{count:,} of {total:,} questions have no gold answer of whole words"
     return f"{numbers} ({examples})" if examples else numbers

@@ -59,7 +59,6 @@ class SplitText:
 
     Attributes:
       place: the source's location for messages.
-      train: whether this is the training split.
     """
 
     def __init__(self, source: Source, split: Split, bad_examples: BadExamples, rule: Rule):
@@ -106,8 +105,7 @@ class Builder:
 
     @functools.cached_property
     def _vectors(self) -> str:
-        """The file of fixed vectors; "" if there is none, or for an evaluated split if it is
-        missing."""
+        """The file of fixed vectors; "" for none, or if it is missing in an evaluation."""
         file = self._config.data.vectors
         if self._preparation.splits and file and not as_path(expand_user(file)).exists():
             _log.warning("data.vectors=%s: missing; words that the run lacks are unknown", file)
@@ -177,8 +175,6 @@ class Builder:
 
 
 class _SplitWriter:
-    """Writes one split."""
-
     def __init__(self, folder: Path, config: "Config", vocabulary: Vocabulary, content: SplitText):
         self._folder, self._config, self._vocabulary = folder, config.data, vocabulary
         self._content, self._word_length = content, config.word_length
@@ -210,12 +206,12 @@ class _SplitWriter:
     def _windows(self, passages: Writer, context: TokenizedText) -> range:
         """Writes a passage; returns its rows."""
         before = passages.rows
-        for part in self._parts(context):
-            starts, ends = zip(*part.spans, strict=True) if part.spans else ((), ())
-            passages.append({**self._encoded("context", part), "starts": starts, "ends": ends})
+        for window in self._context_windows(context):
+            starts, ends = zip(*window.spans, strict=True) if window.spans else ((), ())
+            passages.append({**self._encoded("context", window), "starts": starts, "ends": ends})
         return range(before, passages.rows)
 
-    def _parts(self, context: TokenizedText) -> Iterator[TokenizedText]:
+    def _context_windows(self, context: TokenizedText) -> Iterator[TokenizedText]:
         """The windows of a passage; in training the complete passage."""
         config, length = self._config, len(context.words)
         train = self._content.train
@@ -231,7 +227,7 @@ class _SplitWriter:
             answer = self._answer(question, text) if content.train else ()
             if answer is not None:
                 encoded = {**self._encoded("question", text), "number": [number], "answer": answer}
-                context_windows = self._parts(content.contexts[question.context])
+                context_windows = self._context_windows(content.contexts[question.context])
                 for passage, window in zip(numbers[question.context], context_windows, strict=True):
                     inputs = self._inputs_of("", context=window, question=text)
                     yield {**encoded, "passage": [passage], **inputs}

@@ -108,8 +108,8 @@ class Records(sources.Records):
 
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
-    """A part of the training source: passages in a random order, with all their questions, until
-    dev has `size` questions; or the others, for train."""
+    """Dev, random passages of the training source with all their questions, at least `size` of
+    these; or train, the other passages."""
 
     source: Source
     split: Split
@@ -125,7 +125,7 @@ class HeldOut:
         return {"held_out": size, "seed": seed, "split": self.split, "source": source}
 
     def read(self, bad_examples: BadExamples) -> Content:
-        is_train = self.split == "train"  # which reports the bad examples of both
+        is_train = self.split == "train"  # reports the bad examples of both
         squad = self.source.read(bad_examples if is_train else BadExamples("skip")).squad
         held_out = ShuffledGroups(["dev"], self.size, self.seed, "questions")
         for question in squad.questions:

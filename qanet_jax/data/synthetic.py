@@ -1,10 +1,9 @@
 """A generated corpus of reading comprehension: short English passages with questions.
 
 For quick runs with meaningful scores. Passages state facts about invented people, villages and
-things, in sentences of `synthetic.toml`. The answer to a question is a span that is determined by
-entity and relation: other sentences state other relations of the same entity, and the same relation
-of other entities. Names, places and numbers of dev and test never occur in train and must be
-represented by their characters.
+things, in sentences of `synthetic.toml`. The answer is determined by entity and relation: other
+sentences state other relations of the entity, and the same relation of other entities. Names,
+places and numbers of dev and test never occur in train and must be represented by their characters.
 """
 
 import functools

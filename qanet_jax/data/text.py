@@ -47,8 +47,8 @@ class TokenizedText:
 
 
 def unreachable(context: str, words: TokenizedText, answers: Sequence[Answer]) -> str:
-    """The first gold answer and the words that contain it, if no words of the context are an exact
-    match of any answer; else "".
+    """A message with the first gold answer and the words around it, if no words of the context
+    match any answer exactly; else "".
 
     Args:
       words: of the context.

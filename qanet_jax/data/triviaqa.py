@@ -303,7 +303,7 @@ def _distinct(*names: str) -> tuple[str, ...]:
 
 
 class _Evidence:
-    """The files of a folder by name, ignoring case, which differs in parts of the release."""
+    """The files of a folder by name, ignoring case, in which the release is inconsistent."""
 
     def __init__(self, folder: Path):
         self.folder = folder

@@ -20,8 +20,8 @@ class WordsConfig:
       dim: p1, size of a word's vector.
       rows: rows of a trained table of word vectors; 0 with fixed vectors.
       char_rows: rows of the table of character vectors, including padding and unknown characters.
-      rule: that splits texts into words (`common_jax.text.word_tokenizer`): "unicode" for all
-        scripts, or "english", that of the published results.
+      rule: word tokenizer (`common_jax.text.word_tokenizer`): "unicode" for all scripts, or
+        "english", that of the published results.
     """
 
     dim: int = 300

@@ -160,10 +160,10 @@ def _spelling(words: Words) -> Int[Array, "B T"]:
 
 
 def _noise(context: Words, question: Words, starts: Bool[Array, "B N"]) -> Float[Array, "B N"]:
-    """Uniform random numbers in [0, 1), equal for the words of a candidate, independent between
-    candidates and questions; seeded by the texts, hence the same in every run."""
+    """Uniform random numbers in [0, 1), one for each candidate's words; seeded by the texts, hence
+    the same in every run."""
     weights = jnp.arange(1, context.ids.shape[1] + 1)[None]
     seeds = (_spelling(context) * weights).sum(axis=1) + _spelling(question).sum(axis=1)
     number = jnp.cumsum(starts, axis=1)
     draw = lambda seed, n: jax.random.uniform(jax.random.fold_in(jax.random.key(seed), n))
-    return jax.vmap(lambda seed, own: jax.vmap(lambda n: draw(seed, n))(own))(seeds, number)
+    return jax.vmap(jax.vmap(draw, (None, 0)))(seeds, number)

@@ -36,8 +36,8 @@ class FiveLayers(ReaderModel):
       char_kernel: width of the convolution.
       embedding_std: standard deviation of the initial trained vectors. The encoder adds position
         encodings, of about 0.7 on average; with much smaller vectors learning is slow.
-      query_to_context: whether the attention between the texts has the query-to-context part, which
-        the paper took from DCN for "a little benefit" (section 2.2, layer 3).
+      query_to_context: whether context-query attention includes DCN's query-to-context part, of "a
+        little benefit" (section 2.2, layer 3).
       encoder_passes: how often the model encoder runs; the pointers read its last three outputs.
       unroll: unrolls the loops over the encoder's passes and blocks, which compiles more slowly and
         runs faster; "auto": on accelerators.

@@ -4,9 +4,8 @@ Unspecified or ambiguous in the paper, with the config field that selects altern
 of the model encoder (`encoder_passes`); position encodings once, at a stack's input (`positions`);
 a convolution before the maximum over characters (`char_pooling`); a feed-forward layer as wide as
 the model (`feed_forward_factor`); normalisation of a stack's output, as in the authors' code
-(`final_norm`): without it, the quickstart's F1 is 86 instead of 97, the means of three seeds, which
-do not decide it (docs/results/qanet/probe). Dropout is on each sub-layer's output and on the inputs
-of both encoders. Unlike in the authors' code, padding is excluded from self-attention and from both
+(`final_norm`; docs/results/qanet/probe). Dropout is on each sub-layer's output and on the inputs of
+both encoders. Unlike in the authors' code, padding is excluded from self-attention and from both
 softmaxes of context-query attention.
 
 Ours: the similarity is initially a scaled product (`layers.ContextQueryAttention`), and trained

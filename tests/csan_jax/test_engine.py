@@ -15,6 +15,7 @@ from csan_jax.attention.area import Area
 from csan_jax.attention.relative import Relative, RelativeCausal
 from csan_jax.config import Config, DataConfig, ModelConfig
 from csan_jax.data.subwords import END
+from csan_jax.predictor import Translator
 from csan_jax.task import Translation
 
 pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
@@ -129,3 +130,9 @@ def test_a_folder_that_is_no_model_is_one_line(tmp_path):
     (tmp_path / "model.bin").write_bytes(b"no model")
     with pytest.raises(UserError, match="not a model that CTranslate2 reads"):
         engine.Engine(tmp_path, PIECES, 0.0, 1)
+
+
+def test_settings_without_the_search_are_refused(tmp_path):
+    settings = Translator.Settings(beam_size=1, batch_tokens=64)
+    with pytest.raises(UserError, match="its settings lack length_penalty or extra_length"):
+        Translator.engine(tmp_path, [], settings)

@@ -92,7 +92,7 @@ def test_an_evaluation_takes_them(translator, capsys):
 
 def test_a_server_takes_them(translator):
     model = served("de", load_model(translator), Limits(), Metrics(), {"beam_size": 1, "n_best": 1})
-    assert model.schema.plain == ""
+    assert not model.schema.plain
     with pytest.raises(UserError, match="n_best=3: 1 to beam_size=1"):
         served("de", load_model(translator), Limits(), Metrics(), {"beam_size": 1, "n_best": 3})
 

@@ -281,7 +281,9 @@ def test_a_text_without_spaces_is_refused_unless_accepted(folder, tmp_path, monk
         write_squad(tmp_path / f"{name}.json", Squad([context], questions))
     english = [*arguments(tmp_path), "--config.words.rule=english"]
     line = fails(monkeypatch, capsys, [*english, "--prepare"], train.main)
-    assert line.startswith("error: train (train.json): 6 of 6 gold answers are not whole words (")
+    assert line.startswith(
+        "error: train (train.json): 6 of 6 questions have no gold answer of whole words ("
+    )
     assert (
         "('巴黎' in '巴黎是法国的首都', '罗马' in '阿达一九〇一年生于罗马'), which no" in line
         and "data.max_unreachable_answers (now 0.1)" in line

@@ -249,15 +249,17 @@ def test_answers_that_are_not_whole_words_are_counted(folder, caplog):
     context = "It began in the 1990s, and Anna's brother-in-law came."
     answers = ["1990", "beg", "Anna's", "the 1990s,", "came", "It", "in", "and", "began", "law"]
     write(folder / "dev.json", [(context, [(str(n), "?", a) for n, a in enumerate(answers)])])
-    with pytest.raises(UserError, match=r"^dev \(dev\.json\): 2 of 10 gold answers are not whole"):
+    with pytest.raises(
+        UserError, match=r"^dev \(dev\.json\): 2 of 10 questions have no gold answer of"
+    ):
         prepared(folder)
     with caplog.at_level("INFO"):
         prepared(folder, max_unreachable_answers=0.2).report()
     assert (
-        "dev: 2 of 10 gold answers are not whole words ('1990' in '1990s', 'beg' in "
+        "dev: 2 of 10 questions have no gold answer of whole words ('1990' in '1990s', 'beg' in "
         "'began')" in caplog.text
     )
-    assert "train: 0 of 5 gold answers are not whole words\n" in caplog.text
+    assert "train: 0 of 5 questions have no gold answer of whole words\n" in caplog.text
 
 
 def test_another_tokeniser_prepares_anew(folder, monkeypatch):
