@@ -280,7 +280,7 @@ class Table(FileSource):
         return self._known_columns(names) is not None
 
     def is_example(self, cells: Sequence[str]) -> bool:
-        """Whether a first row without a known name is no header; a family may know better."""
+        """Whether a first row without a known name is an example; a subclass may recognise headers."""
         return True
 
     def _numbers(

@@ -6,6 +6,7 @@ import itertools
 import random
 import re
 import resource
+import sys
 import statistics
 import tempfile
 import time
@@ -212,7 +213,8 @@ class StepTimer:
             }
             checkpoints.close()
         stats = jax.local_devices()[0].memory_stats() or {}
-        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
         self.values["peak_memory_mib"] = stats.get("peak_bytes_in_use", host) / 2**20
 
     def _infer(self) -> dict[str, float]:
