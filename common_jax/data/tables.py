@@ -280,7 +280,7 @@ class Table(FileSource):
         return self._known_columns(names) is not None
 
     def is_example(self, cells: Sequence[str]) -> bool:
-        """Whether a first row without a known name is an example; a subclass may recognise headers."""
+        """Whether a first row without a known name is an example. A subclass may find headers."""
         return True
 
     def _numbers(

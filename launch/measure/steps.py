@@ -6,8 +6,8 @@ import itertools
 import random
 import re
 import resource
-import sys
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
