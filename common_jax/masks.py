@@ -136,7 +136,7 @@ def segments(
 
 
 def direction(kind: Direction) -> Mask:
-    """Attention to the left, to the right, or alternating by head, each with the own position."""
+    """Attention to the left, to the right, or alternating by head, own position included."""
     return Mask(direction=kind)
 
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 class Answer:
     """The answer of a predictor to one input. Each family has a subclass with its fields.
 
-    A field with the default None that is None is not part of the answer. `str` of an answer is its
-    line; answers of one class with the same line are equal.
+    A field whose default and value are None is left out. `str` of an answer is its line; answers of
+    one class with the same line are equal.
 
     Attributes:
-      plain: the field whose text is the line of an answer that has no other; "" if a line is always
-        a JSON object.
+      plain: the field that is printed as plain text if the answer has no other; "" if a line is
+        always a JSON object.
     """
 
     plain: ClassVar[str] = ""

@@ -99,7 +99,7 @@ class Schema:
       plain: the field of an output that is a line of plain text; "" if lines are JSON objects.
       views: of an output, in the order of the page; without any, the page shows the JSON.
       examples: inputs, a text for each of `texts`.
-      explained_length: of the longest text whose explanation is served (`Predictor.lengths`).
+      explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
     """
 
     title: str
@@ -165,11 +165,8 @@ def object_in(line: str) -> dict[str, Any] | None:
     line = line.removeprefix("\ufeff")
     try:
         value = json.loads(line) if line.lstrip().startswith("{") else None
-    except (
-        ValueError,
-        RecursionError,
-    ):  # a text, or JSON whose error `parse` reports
-        return None
+    except (ValueError, RecursionError):
+        return None  # a text, or JSON whose error `parse` reports
     return value if isinstance(value, dict) else None
 
 

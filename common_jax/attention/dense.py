@@ -109,9 +109,9 @@ def product(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Fl
 def _product_backward(equation, factors, cotangent):
     (a, b), (left, right, out) = factors, equation.replace("->", ",").split(",")
     cotangent = cotangent.astype(a.dtype)
-    to_a = product(f"{out},{right}->{left}", cotangent, b)
-    to_b = product(f"{out},{left}->{right}", cotangent, a)
-    return to_a.astype(a.dtype), to_b.astype(b.dtype)
+    d_a = product(f"{out},{right}->{left}", cotangent, b)
+    d_b = product(f"{out},{left}->{right}", cotangent, a)
+    return d_a.astype(a.dtype), d_b.astype(b.dtype)
 
 
 product.defvjp(lambda equation, a, b: (product(equation, a, b), (a, b)), _product_backward)
