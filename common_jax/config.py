@@ -372,8 +372,8 @@ def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def completed(config: T, overridden: Mapping[str, Any]) -> T:
-    """The result of the config's method `completed(overridden)`, if it has one, which derives fields
-    from those set on the command line; otherwise the config.
+    """The config with fields that follow from those set on the command line, by its method
+    `completed`, if it has one.
 
     Args:
       overridden: the values before, by the fields' full names.

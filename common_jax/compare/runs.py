@@ -23,7 +23,11 @@ class NoCorpusError(UserError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A run in a report, where `label` is its name."""
+    """A run of a report.
+
+    Attributes:
+      label: its name in the report.
+    """
 
     label: str
     workdir: RunFolder
