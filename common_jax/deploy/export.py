@@ -66,18 +66,18 @@ def export(
       average, ema: which parameters, as for `read_parameters`.
       choices: for "stablehlo", static arguments of the programs, such as {"beam_size": [4, 1]};
         empty for `Task.programs`.
-      decoding: for "stablehlo" and "ctranslate2", other options of decoding than the run's, such
-        as {"length_penalty": 1.0}.
+      decoding: for "stablehlo" and "ctranslate2", decoding options that replace the run's, such as
+        {"length_penalty": 1.0}.
       dtype: in which the weights are stored (`common_jax.export.weights`).
-      split: of the run's data, on which the stored weights are compared with those of float32 for
-        the card (`common_jax.deploy.comparison`); "" for no comparison.
+      split: of the run's data, on which the stored weights are compared with float32 for the card
+        (`common_jax.deploy.comparison`); "" for no comparison.
       command, license: for the model card (`model_card`).
       name: by which the card loads it; "" for the folder.
 
     Raises:
-      UserError: if the folder exists or cannot be written, the run has no checkpoint, or its
-        predictor does not have the choices, or the format cannot have the model or the dtype; for a
-        `split` without its data, or one that does not go with format and dtype.
+      UserError: if the folder exists or cannot be written, the run has no checkpoint, its predictor
+        lacks a choice, the format does not support the model or the dtype, or `split` has no data
+        or does not go with format and dtype.
     """
     target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
     if target.exists() if in_bucket(target) else os.path.lexists(target):

@@ -21,7 +21,7 @@ class LoadedModel:
     Attributes:
       path: its folder.
       kind: the class of its predictors.
-      make: a predictor with the given options.
+      make: makes a predictor with the given options.
     """
 
     path: AnyPath
@@ -54,9 +54,8 @@ def load(
     Args:
       path: the folder of the run or of the export; or the name of an export,
         hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE or demo:NAME (`common_jax.io.named`).
-      untrusted: limits of the process in which the programs of a stranger's export run; None for an
-        export of one's own, whose programs run in this process, and for the limits' defaults with
-        one by name.
+      untrusted: limits of a separate process that runs the export's programs; None runs them in
+        this process, but those of a hub's or an archive's export in one with the default limits.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
         use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
         that the computation for a text or a batch may need, in GiB.
@@ -116,7 +115,7 @@ def load_model(
 
 
 def predictor_class(path: str | AnyPath | Export) -> type[Predictor]:
-    """The class of `load`'s result, whose options the commands have as flags.
+    """The class of `load`'s result.
 
     Raises:
       UserError: if the folder is neither a run's nor an export's.

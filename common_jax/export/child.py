@@ -1,7 +1,6 @@
-"""Programs of an export that is not trusted: compiled and run in a process of their own.
+"""Compiles and runs an untrusted export's programs in a process with limits of time and memory.
 
-The process has the export's folder and this package, and limits of time and memory. The two sides
-exchange names, JSON and safetensors, so that nothing that the process sends is executed.
+The processes exchange file names, JSON and safetensors, so that nothing that it sends is executed.
 """
 
 import contextlib
@@ -31,13 +30,13 @@ from common_jax.processes import module_process
 ERRORS = {"error": UserError, "too large": InputTooLargeError}  # by their names in an answer
 _MODULE = "common_jax.export.child_main"
 _LONGEST = 2**30  # bytes of an answer
-_TICK = 0.05  # seconds between two looks at the process
+_TICK = 0.05  # seconds between two checks of the limits
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Of a process.
+    """Limits of a process.
 
     Attributes:
       seconds: of a call, with the compilation of its program.
@@ -53,10 +52,8 @@ class Limits:
 
 
 class ChildPrograms:
-    """The programs of an export, in a process that starts when it is needed.
-
-    Calls of several threads wait for one another.
-    """
+    """The programs of an export, in a process that starts at the first call. Calls of several
+    threads are serialized."""
 
     def __init__(self, path: Path, limits: Limits):
         """
@@ -77,7 +74,7 @@ class ChildPrograms:
         return functools.partial(self._call, file, memory)
 
     def _call(self, file: str, memory: float, arrays: Mapping[str, np.ndarray] | None) -> Any:
-        """The outputs of a program, a tree of arrays; without arrays only reads the program."""
+        """The outputs of a program, a tree of arrays; None as `arrays` only reads the program."""
         with self._lock:
             try:
                 return self._answer(file, memory, arrays)
@@ -85,7 +82,7 @@ class ChildPrograms:
                 raise UserError(f"{self._place(file)}: {self._reason(error)}") from error
             except UserError:
                 raise
-            except BaseException:  # an interruption: the answer would be taken for the next one
+            except BaseException:  # interrupted: the next call would receive this one's answer
                 self.stop()
                 raise
 
@@ -160,10 +157,10 @@ class ChildPrograms:
 
 
 def _filled(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """A tree with arrays in the place of their numbers.
+    """A tree with its leaves, the names of arrays, replaced by the arrays.
 
     Raises:
-      ValueError: if it has another form.
+      ValueError: for a leaf that is no name.
     """
     if isinstance(tree, dict):
         return {name: _filled(value, arrays) for name, value in tree.items()}

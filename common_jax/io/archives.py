@@ -40,10 +40,10 @@ _log = logging.getLogger(__name__)
 
 
 def download(url: str) -> Path:
-    """The folder with an archive's content; of the cache, if it is there.
+    """Downloads and unpacks an archive into the cache, unless it is there; returns the folder.
 
     Args:
-      url: with the fragment #sha256=DIGEST, the content must have it.
+      url: of the archive; with the fragment #sha256=DIGEST, its content must have this digest.
 
     Raises:
       UserError: if it cannot be read, is not an archive, has another digest or more than `LARGEST`
@@ -102,7 +102,7 @@ def _fetch(url: str, address: str, file: Path) -> str:
 
 
 def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
-    """Writes the files of an archive, of which none is outside of the folder."""
+    """Writes the files of an archive below a folder."""
     size = 0
     try:
         with _files(address, file) as files:
@@ -143,7 +143,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Any:
 
 
 class _Bounded:
-    """A file of which a header, which tarfile reads at once, cannot have gigabytes."""
+    """Limits the size of a read: tarfile reads a header at once, whatever size it declares."""
 
     def __init__(self, file: Any):
         self._file = file

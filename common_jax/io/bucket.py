@@ -24,8 +24,8 @@ from etils.epath import backend, gpath, stat_utils
 from common_jax.errors import UserError
 from common_jax.io import guards
 
-# The first request to a bucket fails after about 12 seconds, those after it, in a run that would be
-# lost, after some minutes.
+# The first request to a bucket fails after about 12 seconds, later ones, on which a run depends,
+# after some minutes.
 _FIRST = {"max_retries": 7, "initial_delay": "200ms", "max_delay": "3s"}
 _LATER = {"max_retries": 32, "initial_delay": "200ms", "max_delay": "10s"}
 _SECONDS = 600  # for a request with its repetitions, and a second more for each MiB
@@ -50,8 +50,8 @@ def _store(bucket: str, reached: bool) -> ts.KvStore:
 
 @contextlib.contextmanager
 def _without_advice() -> Iterator[None]:
-    """Silences standard error for the first request: looking for credentials, TensorStore's C++
-    writes there that a file does not exist, also where a service account is found next."""
+    """Silences standard error for the first request: looking for credentials, TensorStore reports a
+    missing file there even if it then finds a service account."""
     if _reached:
         yield
         return
@@ -73,8 +73,8 @@ def repeated_requests() -> int:
 
 
 def service_error(error: BaseException) -> str | None:
-    """The reason of a TensorStore error of a service that denies requests or cannot be reached;
-    None for another error."""
+    """The reason of a TensorStore error if the service denies requests or cannot be reached; None
+    for another error."""
     text = str(error)
     if not (isinstance(error, ValueError) and re.search(rf"\b({_TRANSIENT}):", text)):
         return None
@@ -160,10 +160,10 @@ class _Objects(backend.Backend):
         return io.BytesIO(content) if "b" in mode else io.StringIO(content.decode("utf-8"))
 
     def _read(self, path: Any) -> bytes:
-        found = _Key(path).read()
-        if found.state != "value":
+        result = _Key(path).read()
+        if result.state != "value":
             raise _missing(path)
-        return found.value
+        return result.value
 
     def exists(self, path: Any) -> bool:
         return _Key(path).is_object() or self.isdir(path)
@@ -202,8 +202,8 @@ class _Objects(backend.Backend):
     mkdir = makedirs
 
     def rmtree(self, path: Any) -> None:
-        """Deletes the folder's own files first, the last name first, and then the folders in it:
-        what is left after a kill has no commit_success.txt."""
+        """Deletes the folder's own files in reverse order, then its folders: what a killed process
+        leaves has no commit_success.txt."""
         names = _Key(path).below()
         if not names:
             raise _missing(path)
@@ -230,7 +230,7 @@ class _Objects(backend.Backend):
 
 
 class _Upload:
-    """A file that is written as a whole when it is closed, unless an exception ended its block."""
+    """A file that is uploaded when it is closed, unless an exception ended its block."""
 
     def __init__(self, key: _Key):
         super().__init__()

@@ -1,10 +1,10 @@
-"""A lock where there are none, in a bucket or on some disks: a record that its holder renews.
+"""A lock for buckets, and disks without file locks: a record that its holder renews.
 
 Each renewal gives the record a new generation, on the condition that it still has the last one. A
 process that sees one generation for `LEASE_SECONDS` takes the lock over, on the same condition. No
 clocks are compared: a process measures only its own waiting, and the service or the disk orders the
-writes. The holder renews ten times in a lease; before it writes to the folder it renews at once if
-its last renewal is old, as after a suspension, and a record of another generation ends it.
+writes. The holder renews ten times per lease, and before a write to the folder if its last renewal
+is old, as after a suspension; it has lost the lock if the record has another generation.
 """
 
 import contextlib
@@ -36,12 +36,7 @@ _GONE = (errno.ENOENT, errno.ESTALE)  # a network disk has the second
 
 
 class Version(NamedTuple):
-    """What a record has, and its generation.
-
-    Attributes:
-      content: b"" if the lock is free.
-      generation: of the record.
-    """
+    """A record's content, b"" if the lock is free, and its generation."""
 
     content: bytes
     generation: bytes
@@ -52,10 +47,11 @@ class Record(Protocol):
     """A record with conditional writes."""
 
     def read(self) -> Version:
-        """What it has."""
+        """The current version."""
 
     def write(self, content: bytes, generation: bytes) -> bytes:
-        """Writes it if it has a generation; returns its new one, b"" if it has another."""
+        """Writes the content if the record has this generation; returns the new one, b"" if it has
+        another."""
 
 
 class ObjectRecord:
@@ -161,10 +157,8 @@ class Lease:
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def acquire(self) -> str:
-        """Locks the folder; returns the other process that holds it, "" if there is none.
-
-        Waits for the end of the lease of a process that does not renew it.
-        """
+        """Locks the folder, once the lease of a process that does not renew it has ended; returns
+        the other process that holds it, "" if there is none."""
         current = self._record.read()
         until, logged = _now() + LEASE_SECONDS, False
         while current.content and _now() < until:
@@ -223,7 +217,7 @@ class Lease:
             self._generation = b""
 
     def _write(self, generation: bytes) -> bool:
-        """Writes the record if it has a generation; returns whether it is this process's now."""
+        """Writes the record if it has a generation; returns whether this process now holds it."""
         began = _now()
         written = self._record.write(self._content, generation)
         if not written:  # or the answer to a first attempt was lost
@@ -234,7 +228,7 @@ class Lease:
 
 
 def holder(content: bytes) -> str:
-    """The process in the content of a lock; "" for a missing one."""
+    """The process named in a lock's content; "" if there is none."""
     return content.decode(errors="replace").partition("\n")[0].strip()
 
 

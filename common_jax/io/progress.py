@@ -21,7 +21,7 @@ def is_quiet() -> bool:
 def progress(
     items: Iterable[T], description: str, unit: str, total: int | None = None, done: int = 0
 ) -> Iterator[T]:
-    """Passes the items on and shows their number, and with a total the time left.
+    """Iterates over the items and shows their number, and with a total the time left.
 
     Args:
       total: the number of items, with those of earlier processes; None if it is unknown.

@@ -11,7 +11,8 @@ def hangup() -> tuple[int, ...]:
 
 
 def leave_terminal() -> None:
-    """Redirects outputs to a terminal that has been closed, where a write would fail, to none."""
+    """Redirects standard output and error to /dev/null if they are a closed terminal, where writes
+    fail."""
     for descriptor in (1, 2):
         try:
             os.ttyname(descriptor)
