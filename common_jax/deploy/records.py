@@ -177,8 +177,8 @@ class SquadRecords(Records):
                     value: Mapping[str, Any] | Unanswered
                     try:
                         texts = paragraph.get("context", str), node.get("question", str)
-                        name = {"id": node.get("id", str)} if "id" in columns else {}
-                        value = {**name, **dict(zip(("context", "question"), texts, strict=True))}
+                        given_id = {"id": columns["id"]} if "id" in columns else {}
+                        value = {**given_id, **dict(zip(("context", "question"), texts, strict=True))}
                     except UserError as error:
                         value = Unanswered(str(error))
                     yield Record(Input(node.place, value), columns)

@@ -122,13 +122,14 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
 @contextlib.contextmanager
 def _files(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
     """The name, the size and the content of each file of an archive."""
-    if urllib.parse.urlsplit(address).path.endswith(".zip"):
+    path = urllib.parse.urlsplit(address).path
+    if path.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
             infos = (info for info in archive.infolist() if not info.is_dir())
             yield ((info.filename, info.file_size, archive.open(info)) for info in infos)
         return
     with file.open("rb") as raw:
-        packed = not address.endswith(".tar")
+        packed = not path.endswith(".tar")
         stream: Any = _Bounded(gzip.GzipFile(fileobj=raw) if packed else raw)
         with tarfile.open(fileobj=stream, mode="r:") as archive_:
             members = (member for member in archive_ if not member.isdir())
