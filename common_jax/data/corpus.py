@@ -1,7 +1,7 @@
 """A prepared corpus: token ids in flat files, built once and read by memory map.
 
-A folder with, for each named column, `COLUMN.tokens` (int32, all rows end to end) and
-`COLUMN.offsets` (int64, rows + 1 of them: where each row starts), and `meta.json`.
+Its folder has `meta.json` and for each column `COLUMN.tokens` (int32, all rows concatenated) and
+`COLUMN.offsets` (int64 [rows + 1], the start of each row).
 """
 
 import contextlib
@@ -36,7 +36,7 @@ Tokens = Sequence[int] | Int[np.ndarray, "_"]
 
 
 class FlatRows(NamedTuple):
-    """Rows of a column end to end, and the length of each."""
+    """The concatenated rows of a column, and the length of each."""
 
     tokens: Int32[np.ndarray, "_"]
     lengths: Int64[np.ndarray, "n"]
@@ -144,8 +144,8 @@ class Corpus:
 class Writer:
     """A context manager that writes a corpus row by row, in constant memory.
 
-    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder. The
-    writer of another process continues from its last `state`.
+    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder. A writer
+    in another process can continue from its last `state`.
 
     Attributes:
       meta: further data in `meta.json`, as JSON.
@@ -202,8 +202,8 @@ class Writer:
         self._rows += count
 
     def state(self) -> dict[str, Any]:
-        """Writes the rows so far to the disk; returns, as JSON, what a writer of another process
-        needs to continue after them."""
+        """Writes the rows so far to the disk; returns, as JSON, the `state` with which another
+        writer continues after them."""
         self._flush()
         for file in self._file.values():
             sync(file)
@@ -250,9 +250,8 @@ def prepare(
     """The folder in `cache_dir` for a fingerprint, built if it does not exist.
 
     The folder's name is a hash of the fingerprint. It is built under a lock in a temporary folder
-    and renamed when it is complete: a second process waits for the first. What a killed one left is
-    given to `build` if it has a record (`common_jax.data.resume`), else deleted. An existing folder
-    is only read.
+    and renamed when it is complete: a second process waits for the first. A killed process's folder
+    is continued if it has a record (`common_jax.data.resume`), else deleted.
 
     With a `cache_dir` in a bucket the folder is on this machine's disk, in
     `common_jax.io.copies.CACHE`: fetched from the bucket and verified if it is there, else built
@@ -262,8 +261,7 @@ def prepare(
       cache_dir: "~" is the home folder.
       fingerprint: all that determines the content, as JSON: first the kind of corpus and the number
         of its format, then the sources' content (`file_identity`) and the settings.
-      build: fills a folder, empty or with a record. Its OSErrors are reported as errors of the
-        cache.
+      build: fills a folder, empty or with a record; its OSErrors become errors of the cache.
 
     Raises:
       UserError: if `cache_dir` cannot be written, or by `build`.
@@ -375,8 +373,7 @@ def file_identity(path: str | Path) -> dict[str, Any]:
 
 def recorded_identity(size: int, sha256: str) -> dict[str, Any]:
     """Identifies the output of code, for a fingerprint: the `file_identity` of the source file that
-    first produced this output, so that corpora prepared since then stay valid. To be changed only
-    if the output changes."""
+    first produced it. Change it only if the output changes, so that prepared corpora stay valid."""
     return {"bytes": size, "sha256": sha256}
 
 

@@ -83,11 +83,10 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
     """At most `max_shapes` nested shapes (widths of the c columns) with the least padding.
 
     Nested: each shape is at least as wide as the one before in every column, and the last fits
-    every example. The choice is optimal among nested shapes, with each example in the first shape
-    that fits it (nesting costs little, as the lengths of two sides correlate). By dynamic
-    programming over the histogram: with C(w) the number of examples that fit the shape w, the
-    fewest positions of i shapes of which w is the last are
-    F_i(w) = C(w) |w| + min over v <= w of (F_{i-1}(v) - C(v) |w|), |w| being the sum of widths.
+    every example. An example is in the first shape that fits it. The choice is optimal among nested
+    shapes, by dynamic programming over the histogram of lengths: with C(w) the number of examples
+    that fit the shape w, and |w| the sum of its widths, the fewest positions of i shapes of which w
+    is the last are F_i(w) = C(w) |w| + min over v <= w of (F_{i-1}(v) - C(v) |w|).
     Widths of very long columns are multiples of a step, which limits the time to about a second.
 
     Raises:
@@ -194,7 +193,7 @@ class Mixture:
 
 
 def _cycled(rows: np.ndarray, count: int, epoch: int, entropy: list[int]) -> np.ndarray:
-    """The draws of an epoch, `count` in each, from `rows` permuted anew in every pass over them."""
+    """The `count` draws of an epoch from `rows`, permuted anew for each pass over them."""
     if not count:
         return rows[:0]
     start = count * epoch

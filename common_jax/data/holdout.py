@@ -22,7 +22,7 @@ class HoldOut(abc.ABC):
     def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
         """
         Args:
-          splits: to be held out; may be empty.
+          splits: to hold out; may be empty.
           size: of each of them, `data.holdout_size`.
           unit: the name of the counted items for messages.
         """

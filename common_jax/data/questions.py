@@ -57,7 +57,7 @@ class QuestionTables:
 
 
 def is_squad(path: Path) -> bool:
-    """Whether a file is not a table, hence JSON of SQuAD's form."""
+    """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
     name = ending(path)
     if name == "json" or name not in ENDINGS:
         filled = (line.lstrip() for line in read_raw_lines(path) if line.strip())
@@ -75,7 +75,7 @@ def read_tables(tables: Sequence[QuestionTable], bad_examples: BadExamples) -> S
 
 
 def _question(row: Row) -> SquadRow:
-    """The question of a row; without an id if it has none."""
+    """The question of a row; its id is "" if it has none."""
     fields, value = row.fields, row.fields["answers"]
     if isinstance(value, str):  # of a table of texts
         value = _parsed(value, row.place)
@@ -138,8 +138,8 @@ def _answer(value: Any, context: str, place: str) -> tuple[str, int]:
 
 
 def _of_span(text: str, spans: Any, context: str, place: str) -> tuple[str, int]:
-    """The first of MRQA's spans, with its last character: [[start, end], ...], or on the hub
-    {"start": [...], "end": [...]}; its text may differ in case."""
+    """The first of MRQA's spans, [[start, end], ...] or on the hub {"start": [...], "end": [...]}
+    with inclusive ends; the text from the context if it differs in case only."""
     try:
         if isinstance(spans, dict):
             start, end = spans["start"][0], spans["end"][0]

@@ -75,14 +75,14 @@ class Paths(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table(FileSource):
-    """A table of the format of its name's ending or, without a known one, of its content.
+    """A table in the format of its name's ending or, without a known one, of its content.
 
     Attributes:
       layouts: the known ones. The fields are those of the first, in the order of a table without a
         header.
       columns: the column of each field, by number, name or path (`SplitsConfig.columns_by_field`);
         empty if they are not named.
-      separator: of columns. A tab leaves that of .csv to be found.
+      separator: of columns; with a tab, that of .csv is detected.
       skips_blank: whether blank lines are ignored; they are bad examples otherwise.
       reads_all: whether `Row.named` needs all columns.
       option: the setting of `columns`, for messages.
@@ -147,7 +147,7 @@ class Table(FileSource):
                     yield Row(example.place, fields, example.value)
 
     def _read_names(self, paths: Mapping[str, tuple[str, ...]]) -> list[str]:
-        """The columns that are read of a parquet file."""
+        """The columns to read of a parquet file."""
         beside = {STARTS} & {*self.objects.names} if "answers" in paths else set()
         return sorted({path[0] for path in paths.values()} | beside)
 
@@ -162,7 +162,7 @@ class Table(FileSource):
 
     @functools.cached_property
     def paths(self) -> Paths:
-        """The columns of a table of objects, by `columns` and its own; logs how they were found.
+        """The columns of a table of objects, by `columns` or a known layout; logs them.
 
         Raises:
           UserError: if a named column does not exist, or the columns must be named.
@@ -203,8 +203,8 @@ class Table(FileSource):
         return str(column)
 
     def _unknown_columns(self, available: Sequence[str]) -> dict[str, str]:
-        """The columns of a table of an unknown layout: those of JSON lines that has some of the
-        fields, of which rows without the others are bad examples."""
+        """The columns of JSON lines of an unknown layout that have some of the fields; rows without
+        the others are bad examples."""
         lower = {name.lower(): name for name in available}
         known = {
             field: next((lower[name] for name in names if name in lower), None)
@@ -227,8 +227,7 @@ class Table(FileSource):
 
     @functools.cached_property
     def form(self) -> Form:
-        """The form of a table of texts, by `columns` and the first row; logs how the columns were
-        found.
+        """The form of a table of texts, by `columns` and the first row; logs the columns.
 
         Raises:
           UserError: if a named column does not exist, or the columns must be named.
@@ -280,7 +279,7 @@ class Table(FileSource):
         return self._known_columns(names) is not None
 
     def is_example(self, cells: Sequence[str]) -> bool:
-        """Whether a first row without a known name is no header; a family may know better."""
+        """Whether a first row without a known name may be an example, and not a header."""
         return True
 
     def _numbers(
@@ -330,7 +329,7 @@ class Table(FileSource):
         )
 
     def _known_columns(self, names: Sequence[str], line: int = 0) -> "_Known | None":
-        """The first known layout of which all columns are there, and its columns by field.
+        """The first known layout of which the table has all columns, with the table's names.
 
         Raises:
           UserError: if a field can be several of the columns.
@@ -383,7 +382,7 @@ def _positions(columns: Sequence[str], names: Sequence[str]) -> list[int]:
 def _optional(
     optional: Mapping[str, Sequence[str]], fields: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, str]:
-    """The column of each optional field that is there and not among `fields`."""
+    """The column of each optional field that the table has and `fields` does not."""
     lower = {name.lower(): name for name in reversed(names)}
     return {
         field: next(lower[column] for column in columns if column in lower)

@@ -176,9 +176,9 @@ class SquadRecords(Records):
                     columns = node.value if isinstance(node.value, dict) else {}
                     value: Mapping[str, Any] | Unanswered
                     try:
-                        texts = paragraph.get("context", str), node.get("question", str)
-                        given_id = {"id": columns["id"]} if "id" in columns else {}
-                        value = {**given_id, **dict(zip(("context", "question"), texts, strict=True))}
+                        context, question = paragraph.get("context", str), node.get("question", str)
+                        value = {"context": context, "question": question}
+                        value |= {"id": columns["id"]} if "id" in columns else {}
                     except UserError as error:
                         value = Unanswered(str(error))
                     yield Record(Input(node.place, value), columns)
