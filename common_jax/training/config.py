@@ -66,7 +66,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
 
 
 def _with_given_rule(config: Any) -> Any:
-    """The config with the rule of words of `data.vocabulary_from`."""
+    """The config with the `words.rule` of `data.vocabulary_from`'s vocabulary, if there is one."""
     is_word_level = isinstance(config, WordLevelConfig)
     given = config.data.vocabulary_from if is_word_level else ""  # type: ignore[attr-defined]
     if not given:
@@ -102,7 +102,7 @@ def _overridden(
 
 
 def _require_effect(config: Any, overrides: Sequence[str]) -> None:
-    """Raises UserError if an override has no effect beside the other values of its section."""
+    """Raises UserError if an override has no effect given the other values of its section."""
     for override in overrides:
         key = override.removeprefix("--config.").partition("=")[0]
         section, _, field = key.partition(".")
@@ -115,8 +115,8 @@ def _require_effect(config: Any, overrides: Sequence[str]) -> None:
 
 
 def systems_of(file: str) -> list[str]:
-    """The arguments that a config file takes, by its own answer to another; [] if it has no table
-    of systems (`common_jax.systems.system_named`)."""
+    """The arguments that a config file takes, from its error for another; [] if it has no table of
+    systems (`common_jax.systems.system_named`)."""
     try:
         parse(f"{file.partition(':')[0]}:?", [])
     except UserError as error:
@@ -165,8 +165,8 @@ def read_task(run: RunFolder, **data: Any) -> "Task":
 def task_on_files(
     run: RunFolder, files: str, overrides: Sequence[str] = (), option: str = "", **data: Any
 ) -> "Task":
-    """The task of a run with other files as its test split, which alone `prepare` builds, with the
-    run's vocabulary.
+    """The task of a run, with its vocabulary, and other files as the test split, the only one that
+    `prepare` builds.
 
     Args:
       files: as `data.test` names files.
@@ -204,7 +204,7 @@ def default_workdir(file: str) -> Path:
 
 
 def _parsed(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> Any:
-    """The value of the flag `--config` that `define` defines, with errors in one line."""
+    """The value of the flag `--config` that `define` defines; raises UserError."""
     argv, values = ["launch", *arguments], flags.FlagValues()
     sys.modules.pop("config_config", None)  # else names of the previous file would stay defined
     try:
@@ -230,13 +230,13 @@ def _parsed(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> 
 
 
 def _unknown_system(error: BaseException) -> UnknownSystem | None:
-    """The cause of an error that says which systems there are."""
+    """The cause of an error that lists the systems."""
     unknown = (cause for cause in causes(error) if isinstance(cause, UnknownSystem))
     return next((cause for cause in unknown if cause.names), None)
 
 
 def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
-    """An override with the full name of its key, checked for better messages than ml_collections'.
+    """An override with the full name of its key.
 
     Raises:
       UserError: for an unknown key, a former one, or a group of keys.

@@ -23,7 +23,7 @@ def evaluate(
     predict_step: Callable,
     mesh: Mesh,
 ) -> Scores:
-    """The score of a split, with every example once on any mesh."""
+    """The scores of a split, with every example once."""
     batches = task.split_batches(split)
     return task.score(split, predict(params, batches, predict_step, mesh, split))
 

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """The content of result.json, and the score of each split."""
+    """The content of result.json, and the scores of each split."""
 
     result: dict[str, Any]
     scored: dict[str, Scores]
@@ -60,8 +60,7 @@ def train(
 
     Args:
       command: the command line, for result.json.
-      new_schedule: whether a resumed run takes the cooldown of its config; otherwise the one that
-        it recorded when it began.
+      new_schedule: whether a resumed run has the cooldown of `task.config`, not the recorded one.
 
     Raises:
       UserError: for invalid data, an unusable folder, a tracker that is not installed, or a loss
@@ -344,11 +343,11 @@ class _Run:
 def group_steps(
     stream: Iterable[tuple[Position, Batch]], step: int, config: TrainConfig
 ) -> Iterator[tuple[Position, list[Batch]]]:
-    """Groups batches for calls of the device: `train.steps_per_call` or one.
+    """Groups batches for dispatches of `train.steps_per_call` steps, or one.
 
-    The batches of a group have one shape, and none but the last is followed by a log line, a
-    validation, a save or the end. The groups depend only on the step numbers, so that a resumed run
-    has the same calls.
+    The batches of a group have one shape, and only the last may be followed by a log line, a
+    validation, a save or the end. Groups depend on the step numbers and shapes alone, so that a
+    resumed run has the same.
 
     Args:
       stream: ((epoch, batch) of the next batch, this batch).

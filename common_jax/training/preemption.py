@@ -23,9 +23,9 @@ ECHO_SECONDS = 10.0
 class PreemptionHandler:
     """A context manager that records a request to stop, which the loop polls between steps.
 
-    A second request raises immediately, unless it is within seconds and not Ctrl-C: a scheduler and
-    the parent process, or a terminal and its shell, may both send one. SIGHUP stays ignored where
-    it is, by nohup. Outside the main thread, where Python cannot handle signals,
+    A second request raises immediately, unless it is not Ctrl-C and within `ECHO_SECONDS`, since a
+    scheduler and the parent process, or a terminal and its shell, may both send one. SIGHUP that
+    nohup ignores stays ignored. Outside the main thread, where Python cannot handle signals,
     nothing is recorded. Several processes handle SIGTERM only in `poll`.
 
     Attributes:

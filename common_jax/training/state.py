@@ -42,7 +42,7 @@ class TrainState:
 
 
 class InitialState:
-    """The state before the first step: its shapes, and its arrays. JAX traces its function once."""
+    """The state before the first step: `abstract`, its shapes, types and shardings, and `make`."""
 
     def __init__(self, task: Task, mesh: Mesh | AbstractMesh):
         self._seed = task.config.train.seed
@@ -58,15 +58,15 @@ class InitialState:
 
 
 def abstract_parameters(task: Task, mesh: Mesh | AbstractMesh) -> Params:
-    """Shapes, types and shardings of the parameters alone, for which nothing else is traced."""
+    """Shapes, types and shardings of the parameters, without tracing the rest of the state."""
     boxed = jax.eval_shape(task.init, jax.random.key(0))
     return _on_mesh(boxed, shardings(boxed, mesh))
 
 
-def _on_mesh(boxed: Any, where: Any) -> Any:
-    """Shapes and types, in boxes, with their shardings."""
+def _on_mesh(boxed: Any, sharding_tree: Any) -> Any:
+    """The shapes and types of boxed ones, with shardings."""
     with_sharding = lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
-    return jax.tree.map(with_sharding, nn.unbox(boxed), where)
+    return jax.tree.map(with_sharding, nn.unbox(boxed), sharding_tree)
 
 
 def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:
@@ -85,8 +85,7 @@ def run_key(seed: int, mesh: Mesh) -> Array:
 
 
 def _fresh(task: Task, key: Array) -> TrainState:
-    """The state before the first step, with the boxes that name the axes of parameters and of the
-    optimizer state."""
+    """The state before the first step, boxed with the names of the axes."""
     # imports optax, which reading a run does not need
     from common_jax.training.optimizer import make_optimizer
 

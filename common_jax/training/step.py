@@ -123,8 +123,8 @@ def _summed(
 
 
 def _split(batch: Batch, parts: int) -> Batch:
-    """A batch's parts [parts, rows of a part, ...]: every `parts`-th row, so that each row stays on
-    its device."""
+    """The parts of a batch, [parts, rows of a part, ...]: each has every `parts`-th row, so that
+    rows stay on their devices."""
     split = lambda a: jnp.swapaxes(a.reshape(-1, parts, *a.shape[1:]), 0, 1)
     return jax.tree.map(split, batch)
 

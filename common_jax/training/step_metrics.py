@@ -27,7 +27,7 @@ class StallTimer:
         self._seconds[cause] += time.monotonic() - began
 
     def over(self, cause: str, items: Iterable[T]) -> Iterator[T]:
-        """Passes the items on and counts the time of waiting for each."""
+        """Iterates over the items and adds the time of waiting for each to that of a cause."""
         items = iter(items)
         while True:
             with self.at(cause):

@@ -68,15 +68,15 @@ class Task(abc.ABC, Generic[Config]):
 
     Attributes:
       config_class: the dataclass of the family's configs.
-      data: the prepared corpus; None for a task that has another.
+      data: the `PreparedData`; None for a task without files.
       metric_names: the metrics of a validation, one of which selects the best checkpoint.
       unit: of throughput: "tokens" or "examples".
       final_search: whether predictions at the end of a run use a more expensive search than those
         of a validation; otherwise one compiled function serves both.
       splits: scored at the end of a run.
       predictor_class: the predictor of a trained model.
-      other_test_fields: fields of `data` for the evaluation of a file that is not the run's.
-      printed_notes: numbers among the notes of a score that are printed beside its metrics.
+      other_test_fields: fields of `data` for the evaluation of other files than the run's.
+      printed_notes: the `Scores.notes` that are numbers and printed beside the metrics.
       decoding: options of the predictor that differ from the run's config, for `serve` and the
         final `predict_step`.
       hub_task: the task's name on a hub.
@@ -149,16 +149,16 @@ class Task(abc.ABC, Generic[Config]):
         """
 
     def prepare_as(self, **fields: Any) -> None:
-        """Changes fields of the `Preparation` of a `prepare` that follows."""
+        """Changes fields of the `Preparation` for the next `prepare`."""
         if self.data is not None:
             self.data.preparation = dataclasses.replace(self.data.preparation, **fields)
 
     def has_vocabulary_of(self, other: "Task") -> bool:
-        """Whether the parameters of a task can be continued with this one's vocabulary."""
+        """Whether training of another task's parameters can continue with this vocabulary."""
         return _vocabulary(self) == _vocabulary(other)
 
     def new_parameters(self, source: "Task") -> Sequence[str]:
-        """The names of parameters that are not continued from the run of another task."""
+        """The names of parameters that `train.init_from` does not take over from a task."""
         return ()
 
     @abc.abstractmethod
@@ -171,7 +171,7 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        """Predictions, [B, ...] each; `final` is for tasks that search (`final_search`)."""
+        """Predictions, [B, ...] each; `final` as in `final_search`."""
 
     @abc.abstractmethod
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:

@@ -1,8 +1,8 @@
 """The process of a tracker: reads the run and its numbers as JSON lines from standard input.
 
-Its first line is the arguments of `main`; then each line is a step and numbers by name, until the
-end of the file, after which it has limited time. On standard output it writes its location and the
-first outage; all that the tracker's package prints goes to standard error.
+The first line is the arguments of `main`; each other line is a step and numbers by name. After the
+last the process has limited time. It writes the tracker's location and the first outage to standard
+output; all that the tracker's package prints goes to standard error.
 """
 
 import functools
@@ -51,8 +51,8 @@ class Record:
         return step < self._step or (step == self._step and group in self._groups)
 
     def add(self, step: int, group: str) -> None:
-        """Notes numbers as written. Some trackers send those of a step only with the next one,
-        hence they are stored then, or by `close`."""
+        """Notes numbers as written. They are stored with the next step or by `close`, since some
+        trackers send a step only then."""
         if step > self._step:
             self._save()
             self._step, self._groups = step, set()
