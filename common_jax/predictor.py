@@ -116,7 +116,7 @@ class BoundedProgram:
     def __init__(self, function: Any, gigabytes: float):
         """
         Args:
-          gigabytes: the most that a computation may need, 2^30 bytes each.
+          gigabytes: the most memory that a computation may need, in GiB.
         """
         self._function, self._gigabytes = function, gigabytes
         self._programs: dict[Any, tuple[Any, float]] = {}

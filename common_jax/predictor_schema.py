@@ -93,7 +93,7 @@ class Schema:
 
     Attributes:
       title: of the task; models with the same one can be compared on one input.
-      line: how a line holds the texts: a single "text", texts parted by a "tab", or a "json"
+      line: how a line holds the texts: a single "text", texts separated by a "tab", or a "json"
         object.
       output: the JSON schema of an output, an object.
       plain: the field of an output that is a line of plain text; "" if lines are JSON objects.

@@ -23,11 +23,7 @@ class NoCorpusError(UserError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A run of a report.
-
-    Attributes:
-      label: its name in the report.
-    """
+    """A run of a report, named `label` there."""
 
     label: str
     workdir: RunFolder

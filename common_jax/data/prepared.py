@@ -170,10 +170,9 @@ class PreparedData(abc.ABC):
         """Builds or opens the prepared folder; a second call does nothing.
 
         Raises:
-          UserError: for a missing or broken file, an invalid example (data.on_bad_example), no
-            examples to train on, too little text for a vocabulary or a held-out split, a cache
-            folder that cannot be written, a corpus beyond a limit of the config, or a vocabulary
-            incompatible with the run's.
+          UserError: for missing, invalid (data.on_bad_example) or too few data, a cache folder that
+            cannot be written, a corpus beyond a limit of the config, or a vocabulary incompatible
+            with the run's.
         """
         if self._path is not None:
             return
@@ -191,11 +190,7 @@ class PreparedData(abc.ABC):
 
     def _fingerprint(self, builder: Builder) -> dict[str, Any]:
         """The fingerprint of the prepared folder; if raw files are missing, the one recorded when
-        they were last read.
-
-        Raises:
-          UserError: if files are missing or broken, and no fingerprint is recorded.
-        """
+        they were last read. Raises UserError if there is neither."""
         with raw_files.recorded(self.config.cache_dir) as files:
             request = self._request(builder)
             try:

@@ -97,11 +97,7 @@ class Table(FileSource):
 
     @functools.cached_property
     def format(self) -> Format:
-        """The format.
-
-        Raises:
-          UserError: as `format_of`.
-        """
+        """The format; raises UserError as `format_of`."""
         return format_of(self.path, self.separator)
 
     @property
@@ -329,11 +325,8 @@ class Table(FileSource):
         )
 
     def _known_columns(self, names: Sequence[str], line: int = 0) -> "_Known | None":
-        """The first known layout of which the table has all columns, with the table's names.
-
-        Raises:
-          UserError: if a field can be several of the columns.
-        """
+        """The first known layout of which the table has all columns, with the table's names. Raises
+        UserError if a field can be several of the columns."""
         location = f"{self.path}:{line}" if line else str(self.path)
         if self.format in ("json", "jsonl"):  # as earlier versions
             columns = self.layouts[0].first_columns

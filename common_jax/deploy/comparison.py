@@ -53,10 +53,8 @@ def compare(
     """Evaluates and times both weights.
 
     Args:
-      task: with its vocabulary; this prepares its corpus.
-      params: float32.
-      weights: as stored.
-      manifest: of the export.
+      task: with its vocabulary; its corpus is prepared.
+      params, weights: in float32, and as the export of `manifest` stores them.
       split: one of `Task.splits`.
 
     Raises:

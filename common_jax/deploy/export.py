@@ -150,12 +150,7 @@ def _fill(
     weights: Params,
     manifest: Manifest,
 ) -> None:
-    """Writes the files of an export, but for its card.
-
-    Args:
-      params: float32.
-      weights: as stored.
-    """
+    """Writes the files of an export except its card: of `params`, float32, and stored `weights`."""
     write_json(folder / MANIFEST, shareable(vars(manifest)))
     write_json(folder / CONFIG, shareable(read_json(workdir.config_file).value))
     (folder / VOCABULARY).mkdir()

@@ -55,7 +55,7 @@ def load(
       path: the folder of the run or of the export; or the name of an export,
         hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE or demo:NAME (`common_jax.io.named`).
       untrusted: limits of a separate process that runs the export's programs; None runs them in
-        this process, but those of a hub's or an archive's export in one with the default limits.
+        this process, unless the export is from a hub or an archive: then it means `Limits()`.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
         use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
         that the computation for a text or a batch may need, in GiB.

@@ -52,14 +52,10 @@ class Limits:
 
 
 class ChildPrograms:
-    """The programs of an export, in a process that starts at the first call. Calls of several
-    threads are serialized."""
+    """The programs of the export in a folder, in a process that starts at the first call. Calls of
+    several threads are serialized."""
 
     def __init__(self, path: Path, limits: Limits):
-        """
-        Args:
-          path: of the export.
-        """
         self._path, self._limits, self._lock = path, limits, threading.Lock()
         self._process: subprocess.Popen | None = None
         self._connection: Connection | None = None
@@ -157,11 +153,7 @@ class ChildPrograms:
 
 
 def _filled(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """A tree with its leaves, the names of arrays, replaced by the arrays.
-
-    Raises:
-      ValueError: for a leaf that is no name.
-    """
+    """A tree whose leaves are names of arrays, with the arrays; raises ValueError for others."""
     if isinstance(tree, dict):
         return {name: _filled(value, arrays) for name, value in tree.items()}
     if isinstance(tree, list):

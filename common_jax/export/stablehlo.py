@@ -63,13 +63,9 @@ def _without_file_names() -> Iterator[None]:
 
 
 class Programs:
-    """The programs of an export, which share its parameters."""
+    """The programs of the export in a folder, which share its parameters."""
 
     def __init__(self, path: Path):
-        """
-        Args:
-          path: of the export.
-        """
         self._path = path
 
     def compute(self, file: str, memory: float) -> Compute:

@@ -117,11 +117,7 @@ class _Key:
             raise UserError(f"{self.url}: {_reason(str(error))}") from error
 
     def read(self, unless: bytes | None = None) -> Any:
-        """The object's `KvStore.ReadResult`.
-
-        Args:
-          unless: a generation; the object is not read if it still has it.
-        """
+        """The object's `KvStore.ReadResult`; not read if it still has the generation `unless`."""
         return self.result(lambda store: store.read(self.name, if_not_equal=unless), 2**30)
 
     def write(self, content: bytes | None, if_equal: bytes | None = None) -> bytes:

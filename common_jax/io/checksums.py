@@ -78,11 +78,7 @@ def find_damage(folder: AnyPath, under: str = "", listed: Iterable[str] = ()) ->
 
 
 def _read(folder: AnyPath) -> dict[str, Any]:
-    """
-    Raises:
-      OSError: if it cannot be read.
-      ValueError, RecursionError: if `seal` did not write it.
-    """
+    """The entries by file name; raises ValueError or RecursionError if it is damaged."""
     if (folder / NAME).exists() and not (folder / NAME).is_file():  # a pipe would never end
         raise ValueError
     saved = json.loads((folder / NAME).read_text(encoding="utf-8"))

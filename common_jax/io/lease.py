@@ -55,13 +55,9 @@ class Record(Protocol):
 
 
 class ObjectRecord:
-    """An object in a bucket; deleted when it is free."""
+    """An object in a bucket, `common_jax.io.bucket.BucketPath.key`; deleted when it is free."""
 
     def __init__(self, key: Any):
-        """
-        Args:
-          key: of `common_jax.io.bucket.BucketPath`.
-        """
         self._key = key
 
     def read(self) -> Version:
@@ -184,11 +180,7 @@ class Lease:
                 self._record.write(b"", self._generation)
 
     def require(self) -> None:
-        """Renews an old lease.
-
-        Raises:
-          UserError: if another process has taken it over.
-        """
+        """Renews an old lease; raises UserError if another process has taken it over."""
         with self._mutex:
             if _now() - self._renewed > 3 * _RENEWAL_SECONDS:
                 self._renew()

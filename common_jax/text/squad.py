@@ -78,7 +78,7 @@ class Dataset(Protocol):
 
 
 def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
-    """Reads a JSON file of SQuAD's format, plain or gzipped; fields that SQuAD lacks are ignored.
+    """Reads a JSON file of SQuAD's format, plain or compressed; other fields are ignored.
 
     SQuAD 2.0's impossible questions are skipped. A question without an id, as of annotation tools,
     gets "ARTICLE.PARAGRAPH.QUESTION", numbers from 0.
@@ -231,13 +231,8 @@ class _Builder:
         context: int | None,
         place: str,
     ) -> None:
-        """Adds a question.
-
-        Args:
-          name: its id.
-          answers: text and start of each.
-          context: the index of its passage; None if that was rejected.
-        """
+        """Adds the question with the id `name` and answers (text, start), unless its passage, with
+        the index `context`, was rejected (None)."""
         if context is None:
             return
         spans, wrong = self._located(answers, self.squad.contexts[context])

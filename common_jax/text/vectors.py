@@ -54,14 +54,14 @@ def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] 
 def read_vectors(
     path: str | Path, words: Collection[str], dim: int, bad_examples: BadExamples
 ) -> Vectors:
-    """Reads the vectors of `words` in one pass, parsing only rows of `FORMS` of these.
+    """Reads the vectors of `words` in one pass, parsing only the rows of their `FORMS`.
 
     A word gets the first row of the file for the first of its forms that the file has: unchanged,
     lower case, Capitalised, UPPER case. Rejects rows with fewer or more numbers, and rows of
     `words` with a field that is no number.
 
     Args:
-      path: plain, gzipped, or a zip that holds one .txt.
+      path: plain or compressed; a zip must hold one .txt.
       words: in any case.
       dim: D, the numbers in a row.
 

@@ -91,11 +91,7 @@ def _require_form(overrides: Sequence[str]) -> None:
 def _overridden(
     config: ml_collections.ConfigDict, config_class: type, overrides: Sequence[str], file: str
 ) -> tuple[Any, list[str]]:
-    """The config with overrides, and these with the full names of their keys.
-
-    Args:
-      file: of the config, for error messages.
-    """
+    """The config with overrides, and these with their keys' full names; `file` is for messages."""
     full = [_with_full_key(override, config, config_class) for override in overrides]
     define = functools.partial(config_flags.DEFINE_config_dict, config=config)
     return from_values(config_class, _parsed(file, define, full).to_dict()), full
@@ -236,11 +232,8 @@ def _unknown_system(error: BaseException) -> UnknownSystem | None:
 
 
 def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
-    """An override with the full name of its key.
-
-    Raises:
-      UserError: for an unknown key, a former one, or a group of keys.
-    """
+    """An override with the full name of its key; raises UserError for an unknown key, a former one,
+    or a group of keys."""
     key, _, value = override.removeprefix("--config.").partition("=")
     short = short_keys(kind)
     path = short.get(key, key)

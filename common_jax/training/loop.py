@@ -119,11 +119,7 @@ class _Run:
     def __init__(
         self, task: Task, workdir: RunWriter, mesh: Mesh, requests: PreemptionHandler, data: str
     ):
-        """Restores the newest checkpoint, or starts a new run.
-
-        Args:
-          data: identifies the data, as in the checkpoints.
-        """
+        """Restores the newest checkpoint, or starts a new run; `data` as `Restored.data`."""
         config = task.config.train
         self.task, self.config, self.workdir = task, config, workdir
         self.mesh, self.requests = mesh, requests
@@ -278,10 +274,7 @@ class _Run:
         return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
 
     def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
-        """
-        Raises:
-          Interrupted: upon a request, also an earlier one.
-        """
+        """Evaluates; raises Interrupted upon a request, also an earlier one."""
 
         def predict(params: Params, batch: Batch) -> dict[str, Any]:
             self.requests.raise_if_requested()

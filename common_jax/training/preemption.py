@@ -57,11 +57,7 @@ class PreemptionHandler:
         return self.received
 
     def raise_if_requested(self) -> None:
-        """Calls `poll`.
-
-        Raises:
-          Interrupted: if there is a request.
-        """
+        """Calls `poll`; raises Interrupted if there is a request."""
         if (request := self.poll()) is not None:
             raise Interrupted(request)
 

@@ -94,11 +94,8 @@ class RunWriter(RunFolder):
         return [optimizer.cooldown_start, optimizer.cooldown_steps]
 
     def _require_claimed(self, holder: str) -> None:
-        """Checks that this is the folder that another process of the run has claimed.
-
-        Raises:
-          UserError: if it is not, after waiting for a network disk.
-        """
+        """Raises UserError if this is not the folder that another process of the run has claimed,
+        after waiting for a network disk."""
         deadline = time.monotonic() + _NETWORK_SECONDS
         while True:
             with contextlib.suppress(OSError):

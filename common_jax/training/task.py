@@ -141,8 +141,8 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the vocabulary, instead of `prepare` without a corpus, or before it to check that
-        the corpus has the same.
+        """Reads the vocabulary: instead of `prepare`, without a corpus; or before `prepare`, which
+        then checks that the corpus has the same.
 
         Raises:
           UserError: if it is missing or broken.
@@ -251,11 +251,7 @@ class Task(abc.ABC, Generic[Config]):
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
     def require_engine(self) -> None:
-        """Checks that CTranslate2 can express the model, with the options in `decoding`.
-
-        Raises:
-          UserError: if it cannot.
-        """
+        """Raises UserError if CTranslate2 cannot compute the model with the options `decoding`."""
         raise UserError("--format ctranslate2: goes with translators")
 
     def write_engine(self, params: Params, folder: Path, dtype: str) -> None:
