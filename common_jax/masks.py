@@ -66,8 +66,8 @@ class Mask:
             raise ValueError(f"masks do not combine: {sorted(area)}, {sorted(directions)}")
         (heads, head_edge), (direction,) = *area, directions
         return Mask(
-            query_segments=_both(self.query_segments, other.query_segments),
-            key_segments=_both(self.key_segments, other.key_segments),
+            query_segments=_combined_segments(self.query_segments, other.query_segments),
+            key_segments=_combined_segments(self.key_segments, other.key_segments),
             direction=direction,
             window=min(windows, default=None),
             rules=tuple(dict.fromkeys((*self.rules, *other.rules))),
@@ -258,7 +258,7 @@ def _has_ids(segments: Array) -> bool:
     return segments.dtype != bool
 
 
-def _both(a: Array | None, b: Array | None) -> Array | None:
+def _combined_segments(a: Array | None, b: Array | None) -> Array | None:
     if a is None or b is None:
         return b if a is None else a
     if _has_ids(a) and _has_ids(b):

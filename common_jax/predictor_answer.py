@@ -49,16 +49,16 @@ class Answer:
 def _fields(part: Any) -> dict[str, Any]:
     values = ((field, getattr(part, field.name)) for field in dataclasses.fields(part))
     return {
-        field.name: _plain(value)
+        field.name: _to_json(value)
         for field, value in values
         if not (value is None and field.default is None)
     }
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """A value of a field as JSON has it."""
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, list | tuple):
-        return [_plain(element) for element in value]
+        return [_to_json(element) for element in value]
     return value.tolist() if hasattr(value, "tolist") else value

@@ -55,7 +55,7 @@ def _backward(scale: float, residuals, cotangent: Array):
         query, key, value, out, cotangent = map(heads_first, (query, key, value, out, cotangent))
         weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
         d_weights = product("bhtv,bhsv->bhts", cotangent, value)
-        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `d_weights`, weighted
+        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `d_weights`, by weight
         d_scores = (weights * (d_weights - mean) * scale).astype(query.dtype)
         gradients = (
             product("bhts,bhsk->bhtk", d_scores, key).astype(query.dtype),

@@ -106,10 +106,10 @@ def stream(batches: Batches, position: Position = (0, 0)) -> Iterator[tuple[Posi
     if not len(batches) or min(position) < 0 or position[1] > len(batches):
         raise ValueError(f"position {position}: an epoch has {len(batches)} batches")
     first = position[0] * len(batches) + position[1]
-    return _prefetch(functools.partial(next, _from(batches, first)))
+    return _prefetch(functools.partial(next, _batches_from(batches, first)))
 
 
-def _from(batches: Batches, first: int) -> Iterator[tuple[Position, Batch]]:
+def _batches_from(batches: Batches, first: int) -> Iterator[tuple[Position, Batch]]:
     """The batches from number `first` on, epoch after epoch, with the position of the next."""
     size = len(batches)
     for number in itertools.count(first // size):

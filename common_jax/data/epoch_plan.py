@@ -241,7 +241,7 @@ class BucketPlan(Plan):
         self.rows = by_tokens if batch_size is None else np.full_like(by_tokens, batch_size)
         self._seed = seed
         self._members = _members(lengths, self.shapes, in_order=seed is None)
-        self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]
+        self._above = [_next_shape(self.shapes, i) for i in range(len(self.shapes))]
         self._mixture = mixture
         counts = np.array([len(rows) for rows in self._drawn(0)])
         self._moved_up, self._bounds, self._shapes = self._layout(counts)
@@ -304,6 +304,6 @@ def _members(lengths: np.ndarray, shapes: np.ndarray, in_order: bool) -> list[np
     return members
 
 
-def _next_holding(shapes: np.ndarray, shape: int) -> int | None:
+def _next_shape(shapes: np.ndarray, shape: int) -> int | None:
     above = [i for i in range(shape + 1, len(shapes)) if (shapes[i] >= shapes[shape]).all()]
     return above[0] if above else None

@@ -243,7 +243,7 @@ class Table(FileSource):
             self._log_columns(known.layout.name if known else "", chosen, names)
         elif first and self.columns and not self.is_example(first):
             _log.info("%s:%d: read as an example, not as a header", self.path, line)
-        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # no column is two fields
+        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # from the start, the end
         if self.columns and not header:
             most = max(len(first), needed) if self.is_csv else 0
         else:
@@ -328,7 +328,7 @@ class Table(FileSource):
         """The first known layout of which the table has all columns, with the table's names. Raises
         UserError if a field can be several of the columns."""
         location = f"{self.path}:{line}" if line else str(self.path)
-        if self.format in ("json", "jsonl"):  # as earlier versions
+        if self.format in ("json", "jsonl"):  # first, as in earlier versions
             columns = self.layouts[0].first_columns
             if {*columns.values()} <= {*names}:
                 return _Known(self.layouts[0], columns)

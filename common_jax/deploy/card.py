@@ -82,8 +82,8 @@ def model_card(
     sections = {
         "Use": f"```sh\npython -m launch.predict --model {quoted_path}\n```\n\n```python\n"
         f"from common_jax.deploy import load\n\npredictor = load({path!r})\n```",
-        "Limits and settings": markdown_table(("setting", "value"), _filled(manifest.settings)),
-        "Data": markdown_table(("field", "value"), _filled(values["data"])),
+        "Limits and settings": markdown_table(("setting", "value"), _nonempty(manifest.settings)),
+        "Data": markdown_table(("field", "value"), _nonempty(values["data"])),
         "Metrics": _metrics(workdir, parameters, scores)
         if is_float32
         else _metrics_of_stored(manifest, scores, comparison),
@@ -231,5 +231,5 @@ def _size_and_speed(
     return "\n\n".join(filter(None, [markdown_table(("", "float32", dtype), rows), note]))
 
 
-def _filled(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _nonempty(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, f"`{value!r}`") for name, value in values.items() if value != ""]

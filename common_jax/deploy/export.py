@@ -93,7 +93,7 @@ def export(
         format=format,
         predictor=f"{task.predictor_class.__module__}:{task.predictor_class.__qualname__}",
         settings=vars(task.settings),
-        programs={_file(static): dict(static) for static in programs},
+        programs={_program_file(static): dict(static) for static in programs},
         source={"step": parameters.step, "average": parameters.average, "ema": parameters.ema},
         versions=versions(),
         dtype=dtype,
@@ -105,7 +105,7 @@ def export(
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as beside:
             folder = Path(beside) / target.name
             folder.mkdir()
-            _fill(folder, workdir, task, parameters.values, weights, manifest)
+            _write_files(folder, workdir, task, parameters.values, weights, manifest)
             name, about = name or str(out), (parameters, weights, manifest, comparison)
             card = model_card(workdir, task, *about, command, name, license)
             (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
@@ -142,7 +142,7 @@ def _programs(
     return task.programs(*choices.values())
 
 
-def _fill(
+def _write_files(
     folder: Path,
     workdir: RunFolder,
     task: Task,
@@ -158,7 +158,9 @@ def _fill(
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
             saver.save((folder / ORBAX).absolute(), params)
-        for file in (folder / ORBAX).rglob("commit_success.txt"):  # exists; names its folder
+        for file in (folder / ORBAX).rglob(
+            "commit_success.txt"
+        ):  # names its folder; need only exist
             file.write_text("")
         return
     if manifest.format == "ctranslate2":
@@ -175,6 +177,6 @@ def _fill(
             (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, task.inputs))
 
 
-def _file(static: Mapping[str, int]) -> str:
+def _program_file(static: Mapping[str, int]) -> str:
     stem = "-".join(f"{name}-{value}" for name, value in static.items())
     return f"{stem or 'program'}.stablehlo"

@@ -90,9 +90,9 @@ def load_model(
     if export is not None and export.is_foreign:
         untrusted = untrusted or Limits()
     if export is not None and export.manifest.format == "stablehlo":
-        return _of_programs(export, max_memory, untrusted)
+        return _load_programs(export, max_memory, untrusted)
     if export is not None and export.manifest.format == "ctranslate2" and untrusted is None:
-        return _of_engine(export)
+        return _load_engine(export)
     if untrusted is not None:
         what = "a run" if export is None else f"an export in the format {export.manifest.format}"
         raise UserError(
@@ -135,7 +135,7 @@ def _export_at(path: str | AnyPath | Export) -> Export | None:
     return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
 
 
-def _of_engine(export: Export) -> LoadedModel:
+def _load_engine(export: Export) -> LoadedModel:
     cls, vocabulary, settings = _text_interface(export)
     programs = cls.engine(export.path / ENGINE, vocabulary, settings)
     return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))
@@ -149,7 +149,7 @@ def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:
     return cls, cls.read_vocabulary(export.path / VOCABULARY), settings
 
 
-def _of_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
+def _load_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
     if limits is not None:

@@ -132,9 +132,9 @@ class TableRecords(Records):
         collected = _Collected()
         rows = self._objects if self.table.has_objects else self._texts
         for record in rows(collected):
-            yield from _unread(collected)
+            yield from _unread_rows(collected)
             yield record
-        yield from _unread(collected)
+        yield from _unread_rows(collected)
 
     def _texts(self, collected: _Collected) -> Iterator[Record]:
         for row in self.table.rows(collected):
@@ -158,7 +158,7 @@ class TableRecords(Records):
             yield Record(Input(node.place, value), columns)
 
 
-def _unread(collected: _Collected) -> Iterator[Record]:
+def _unread_rows(collected: _Collected) -> Iterator[Record]:
     while collected.reasons:
         yield Record(Input("", Unanswered(collected.reasons.pop(0))), {})
 

@@ -102,7 +102,7 @@ class ChildPrograms:
         for name, error in ERRORS.items():
             if name in answer:
                 raise error(str(answer[name])[:1000])
-        return _filled(answer["tree"], load(self._receive(file, deadline)))
+        return _with_arrays(answer["tree"], load(self._receive(file, deadline)))
 
     def _receive(self, file: str, deadline: float) -> bytes:
         """The next message; raises UserError when a limit is exceeded."""
@@ -152,12 +152,12 @@ class ChildPrograms:
         return str(self._path / file)
 
 
-def _filled(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def _with_arrays(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """A tree whose leaves are names of arrays, with the arrays; raises ValueError for others."""
     if isinstance(tree, dict):
-        return {name: _filled(value, arrays) for name, value in tree.items()}
+        return {name: _with_arrays(value, arrays) for name, value in tree.items()}
     if isinstance(tree, list):
-        return [_filled(value, arrays) for value in tree]
+        return [_with_arrays(value, arrays) for value in tree]
     if str(tree) not in arrays:
         raise ValueError(f"no array {str(tree)[:20]}")
     return arrays[str(tree)]

@@ -105,7 +105,7 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
     """Writes the files of an archive below a folder."""
     size = 0
     try:
-        with _files(address, file) as files:
+        with _members(address, file) as files:
             for count, (name, bytes_, content) in enumerate(files):
                 size += bytes_
                 require(count < _FILES, f"{url}: more than {_FILES:,} files")
@@ -120,7 +120,7 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _files(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
+def _members(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
     """The name, the size and the content of each file of an archive."""
     path = urllib.parse.urlsplit(address).path
     if path.endswith(".zip"):

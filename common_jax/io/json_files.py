@@ -258,7 +258,7 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
     """A value as `kind`; raises UserError if it or an element has another kind; see `Node.get`."""
     outer, inner, json_types = _unpack(kind)
     if type(value) not in json_types:
-        raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
+        raise UserError(f"{place}: {_kind_name(value)} where {_NAMES[outer]} is needed")
     if outer is str and (lone := _SURROGATE.search(value)):
         raise UserError(f"{place}: {lone[0]!r} is an unpaired surrogate")
     if outer is dict and inner:
@@ -283,5 +283,5 @@ def _unpack(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
     return outer, typing.get_args(kind), {tuple: (list,), float: (float, int)}.get(outer, (outer,))
 
 
-def _name(value: Any) -> str:
+def _kind_name(value: Any) -> str:
     return "null" if value is None else _NAMES.get(type(value), f"a {type(value).__name__}")

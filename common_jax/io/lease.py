@@ -92,7 +92,7 @@ class FolderRecord:
             except OSError as error:
                 if error.errno not in _GONE:
                     raise self._error(error) from error
-                time.sleep(_POLL_SECONDS / 10)  # renewed just now
+                time.sleep(_POLL_SECONDS / 10)  # a renewal has just deleted it
                 continue
             # A file is empty while it is being written; or its process was killed.
             if not content and attempts < 10:

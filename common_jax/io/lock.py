@@ -93,7 +93,7 @@ def _lock(file: AnyPath, locks: contextlib.ExitStack) -> str:
                 raise
             _warn(file.parent, error.strerror or str(error))
         else:
-            if not lease_folder(file).exists():  # of a machine that mounts the disk without locks
+            if not lease_folder(file).exists():  # for machines that mount the disk without locks
                 return ""
         lease = Lease(file.parent, FolderRecord(cast(Path, lease_folder(file))))
     if not (holder := lease.acquire()):

@@ -104,11 +104,11 @@ def _candidates(answer: Answer, context: str) -> Iterator[tuple[str, Answer]]:
         if place >= 0 and context.startswith(candidate, place):
             yield way, Answer(candidate, place)
     for way, form in FORMS.items():
-        if (span := _in_form(answer, context, form)) is not None:
+        if (span := _span_in_form(answer, context, form)) is not None:
             yield f"counted {way}", Answer(context[span[0] : span[1]], span[0])
 
 
-def _in_form(answer: Answer, context: str, form: _Form) -> tuple[int, int] | None:
+def _span_in_form(answer: Answer, context: str, form: _Form) -> tuple[int, int] | None:
     """The start and end, in characters, of an answer whose start is counted in a form; or None."""
     changed = form.change(answer.text)
     ends = answer.start, answer.start + len(changed) // form.width

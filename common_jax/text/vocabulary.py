@@ -99,7 +99,7 @@ class Vocabulary:
     def word_ids(self, words: Iterable[str]) -> list[int]:
         """The id of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
         ids = self._cached_ids
-        return [ids[w] if w in ids else ids.setdefault(w, self._word(w)) for w in words]
+        return [ids[w] if w in ids else ids.setdefault(w, self._word_id(w)) for w in words]
 
     def char_ids(self, words: Sequence[str], length: int) -> Int32[np.ndarray, "n length"]:
         """The ids of each word's first `length` characters, padded with 0."""
@@ -215,7 +215,7 @@ class Vocabulary:
         if self.table is not None and (self.table.ndim, self.table.dtype) != (2, np.float32):
             raise ValueError(f"{_TABLE} is no table of float32")
 
-    def _word(self, word: str) -> int:
+    def _word_id(self, word: str) -> int:
         if match := find_cased_form(word, self._words.__contains__):
             return self._words[match[1]]
         if not self._shared:

@@ -68,7 +68,7 @@ class MetricsLog:
             self._trackers = [self._open_tracker(*pair, run, start) for pair in opened]
             for tracker in self._trackers:
                 self._files.callback(tracker.close)
-            for tracker in self._trackers:  # called first: all send at once
+            for tracker in self._trackers:  # called before `close`: all send in parallel
                 self._files.callback(tracker.end)
             if start:
                 lines.append({"step": start, "resumed_from": start})

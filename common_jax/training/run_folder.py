@@ -154,7 +154,7 @@ class RunFolder:
             )
 
     def _require_run(self) -> None:
-        self.require_path("\\[")  # TensorStore takes one for a slash, Orbax one for a pattern
+        self.require_path("\\[")  # TensorStore reads "\" as "/", and Orbax "[" as a pattern
         if Export.is_at(self.path):
             raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self.config_file.exists() or not self.path.exists():

@@ -152,7 +152,7 @@ class RunWriter(RunFolder):
             task.write_vocabulary(folder)
             if self.vocabulary.exists():  # of a run without digests
                 _require_equal(
-                    _contents(folder), _contents(self.vocabulary), f"{self.path} has", task
+                    _file_digests(folder), _file_digests(self.vocabulary), f"{self.path} has", task
                 )
                 _log.warning(
                     "%s: has the vocabulary of these data; whether its examples are the same "
@@ -221,6 +221,6 @@ def _require_equal(
         )
 
 
-def _contents(folder: AnyPath) -> dict[str, str]:
+def _file_digests(folder: AnyPath) -> dict[str, str]:
     """The SHA-256 of each file of a folder, by name."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}

@@ -50,7 +50,7 @@ class TrackerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                start_new_session=True,  # no Ctrl-C
+                start_new_session=True,  # Ctrl-C does not reach it
             )
         assert self._process.stdin is not None
         self._input: int | None = self._process.stdin.fileno()
