@@ -135,8 +135,8 @@ class TrainConfig:
         summed (gradient accumulation), for batches larger than memory or a CPU's cache.
       steps_per_call: largest number of steps in one dispatch, for steps shorter than its overhead;
         their batches have one shape.
-      ema_decay: of an exponential moving average of the parameters, which validation, scoring and
-        export then use; 0 disables it.
+      ema_decay: of an exponential moving average of the parameters, min(ema_decay, (1 + n) /
+        (10 + n)) at step n, which validation, scoring and export then use; 0 disables it.
       init_from: the folder of another run, whose best parameters initialize this one.
       max_bad_steps: the run stops after this many steps in a row with a loss or gradient that is
         not finite; such a step only increments the step count.
@@ -272,8 +272,7 @@ class SplitsConfig(SourceConfig):
 
     @property
     def column_fields(self) -> tuple[str, ...]:
-        """The fields of an example in a table without a header, in order; empty if the family reads
-        no tables."""
+        """The fields of an example in a table without a header, in order; empty without tables."""
         return ()
 
     @property

@@ -63,7 +63,9 @@ class Mask:
         area = {(m.heads, m.head_edge) for m in (self, other) if m.heads != 1} or {(1, "truncate")}
         directions = {m.direction for m in (self, other)} - {"both"} or {"both"}
         if len(area) > 1 or len(directions) > 1:
-            raise ValueError(f"masks do not combine: {sorted(area)}, {sorted(directions)}")
+            raise ValueError(
+                f"masks do not combine: head areas {sorted(area)}, directions {sorted(directions)}"
+            )
         (heads, head_edge), (direction,) = *area, directions
         return Mask(
             query_segments=_combined_segments(self.query_segments, other.query_segments),

@@ -175,5 +175,5 @@ def _require_complete(text: str, place: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UserError(f"{place}: an unpaired surrogate after {error.start}") from None
+        raise UserError(f"{place}: an unpaired surrogate after {error.start} characters") from None
     return text

@@ -101,8 +101,7 @@ class Evaluation:
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """Properties of the examples: evaluations are of the same examples if those that both have
-        are equal."""
+        """Properties of the examples; equal values of the common ones mean the same examples."""
         return {LENGTH: self.results[LENGTH].tolist()} if self.results else {}
 
     def mean(self, metric: str) -> float | None:
@@ -138,8 +137,7 @@ class Evaluation:
 
     @functools.cached_property
     def intervals(self) -> Mapping[str, Sequence[float]]:
-        """95 % intervals of metrics over the examples; by default the note "intervals" of
-        `Task.score`."""
+        """95 % intervals of metrics over the examples; by default the note "intervals"."""
         if not self.run.workdir.is_scored(self.split):
             return {}
         return self.note("intervals", dict[str, tuple[float, float]])

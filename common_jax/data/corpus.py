@@ -331,8 +331,7 @@ def _name(text: str) -> str:
 
 
 def _fetch(shared: AnyPath, folder: Path) -> bool:
-    """Copies a prepared folder from a bucket; returns whether there is one. Raises UserError if it
-    is damaged."""
+    """Copies a folder from a bucket; returns whether there is one. Raises UserError for damage."""
     if not (shared / _FINGERPRINT).exists():
         return False
     _log.info("fetching the prepared corpus from %s", shared)

@@ -94,7 +94,9 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
     """
     lengths = np.asarray(lengths)
     if 0 in lengths.shape or max_shapes < 1:
-        raise ValueError(f"choose_shapes: {lengths.shape} lengths, {max_shapes} shapes")
+        raise ValueError(
+            f"needs lengths and max_shapes of at least 1, not {lengths.shape} and {max_shapes}"
+        )
     widths, count = _histogram(lengths)
     fit = running(np.add, count)
     width = sum(np.ix_(*widths), np.zeros(count.shape, np.int64))

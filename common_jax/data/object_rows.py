@@ -70,8 +70,7 @@ class ObjectFile:
         return read_json_lines(self.path, bad_examples)
 
     def label_names(self, name: str) -> list[str]:
-        """The names of a column's labels by number, from a parquet file's Hugging Face metadata;
-        empty without it."""
+        """A column's label names by number, from Hugging Face's metadata in parquet; or empty."""
         if self.format != "parquet":
             return []
         with _parquet(self.path) as file:

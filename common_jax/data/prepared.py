@@ -152,8 +152,7 @@ class PreparedData(abc.ABC):
 
     @abc.abstractmethod
     def _adopt_vocabulary(self, folder: Path) -> None:
-        """Reads the prepared folder's vocabulary; raises UserError if it is incompatible with the
-        run's own."""
+        """Reads the folder's vocabulary; raises UserError if the run's own is incompatible."""
 
     def _require_usable(self, folder: Path) -> None:  # noqa: B027
         """Raises UserError if the prepared folder exceeds a limit of the config."""

@@ -186,8 +186,7 @@ def held_out_splits(config: "SplitsConfig") -> list[Split]:
 
 
 def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> list[str] | None:
-    """The texts of an example, from their bytes and locations; None if one is not UTF-8, which is
-    rejected."""
+    """The texts of an example; None, and rejected, if one is not UTF-8."""
     texts = []
     for cell, location in cells:
         try:

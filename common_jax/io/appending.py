@@ -14,8 +14,7 @@ def open_to_append(path: AnyPath) -> "io.FileIO | AppendedObject":
 
 
 class AppendedObject:
-    """An object in a bucket, rewritten as a whole: by `write` at most every `_SECONDS`, by `flush`
-    and by `close`."""
+    """An object in a bucket, rewritten whole: every `_SECONDS` at most, by `flush` and `close`."""
 
     def __init__(self, path: AnyPath):
         self._path = path

@@ -64,7 +64,7 @@ def download(url: str) -> Path:
             actual = _fetch(url, address, file)
             require(
                 digest is None or digest[1] == actual,
-                f"{url}: the archive has the SHA-256 {actual}",
+                f"{url}: the archive has the SHA-256 {actual}, not this one",
             )
             if digest is None:
                 _log.info("%s: add #sha256=%s to load no other", url, actual)

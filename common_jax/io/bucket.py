@@ -73,8 +73,7 @@ def repeated_requests() -> int:
 
 
 def service_error(error: BaseException) -> str | None:
-    """The reason of a TensorStore error if the service denies requests or cannot be reached; None
-    for another error."""
+    """The reason of a TensorStore error if its service failed or denied a request; or None."""
     text = str(error)
     if not (isinstance(error, ValueError) and re.search(rf"\b({_TRANSIENT}):", text)):
         return None

@@ -136,8 +136,7 @@ def publish(folder: Path, target: AnyPath, last: str = "") -> None:
 
 @contextlib.contextmanager
 def unfinished(target: AnyPath) -> Iterator[Path]:
-    """A folder on a disk to fill and then `publish`: beside `target`, or for one in a bucket a
-    temporary folder."""
+    """A folder to fill and `publish`: beside `target`, or temporary for one in a bucket."""
     if in_bucket(target):
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)

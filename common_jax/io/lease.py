@@ -50,8 +50,7 @@ class Record(Protocol):
         """The current version."""
 
     def write(self, content: bytes, generation: bytes) -> bytes:
-        """Writes the content if the record has this generation; returns the new one, b"" if it has
-        another."""
+        """Writes the content if the generation matches; returns the new one, or b""."""
 
 
 class ObjectRecord:

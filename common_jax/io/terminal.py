@@ -11,8 +11,7 @@ def hangup() -> tuple[int, ...]:
 
 
 def leave_terminal() -> None:
-    """Redirects standard output and error to /dev/null if they are a closed terminal, where writes
-    fail."""
+    """Redirects stdout and stderr to /dev/null if their terminal is closed, where writes fail."""
     for descriptor in (1, 2):
         try:
             os.ttyname(descriptor)

@@ -72,8 +72,7 @@ def by_length(
 def first_ranked(
     scores: Float[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
 ) -> Int[np.ndarray, "q"]:
-    """The index of the largest score of each question, the first of equal ones; in order of the
-    questions' numbers."""
+    """The index of each question's largest score, the first of equal ones; by question."""
     order = np.lexsort((-scores, questions))  # stable
     _, first = np.unique(questions[order], return_index=True)
     return order[first]
@@ -81,4 +80,4 @@ def first_ranked(
 
 def _check(correct: int | float, total: int) -> None:
     if not 0 <= correct <= total or not total:
-        raise ValueError(f"{correct} of {total}")
+        raise ValueError(f"{correct} of {total}: needs 0 <= correct <= total and total > 0")

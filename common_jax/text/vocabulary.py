@@ -110,8 +110,7 @@ class Vocabulary:
         return rows
 
     def char_coverage(self, counts: Counter[str]) -> tuple[float, int]:
-        """The fraction of the characters of counted words that have ids, and the `char_size` with
-        which all would."""
+        """The share of characters that have ids, and the `char_size` with which all would."""
         letters = _count_letters(counts)
         known = sum(count for letter, count in letters.items() if letter in self._char_ids)
         return known / max(1, letters.total()), _FIRST + len(letters)

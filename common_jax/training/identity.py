@@ -22,8 +22,7 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
 
 
 def result_fields(config: Any) -> dict[str, Any]:
-    """The config fields that a run's result can depend on, by their full names; the cooldown in
-    steps."""
+    """The config fields that a result can depend on, by full name, the cooldown in steps."""
     irrelevant = (
         "mesh.",
         "paper.",

@@ -113,7 +113,7 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
 def local_rows(mesh: Mesh, parts: int = 1) -> Rows:
     """Selects the rows of a batch that this process reads: those of its devices.
 
-    Empty rows are added until devices x parts divide the batch. They have no weight, so that the
+    Empty rows, which have no weight, are added until `row_shards` x `parts` divides the batch: the
     global batch depends neither on these numbers nor on the number of processes.
     """
     share = row_shards(mesh) * parts

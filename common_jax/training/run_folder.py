@@ -259,8 +259,7 @@ def log_lines(texts: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 def has_texts(names: Sequence[str], split: str, predictions: bool) -> bool:
-    """Whether these names of `RunFolder.texts` include a split's results, and if wanted its
-    predictions."""
+    """Whether names of `RunFolder.texts` include a split's results, and if wanted predictions."""
     wanted = [EXAMPLES, _PREDICTIONS] if predictions else [EXAMPLES]
     return all(fnmatch.filter(names, f"eval/{split}{ending}") for ending in wanted)
 

@@ -235,8 +235,7 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
-        """The model's computation for the predictor (`common_jax.predictor.Compute`); pure, with
-        static arguments `static`."""
+        """The pure computation on arrays of the predictor, with static arguments (`Compute`)."""
 
     def predictor(
         self, params: Params, memory: float = CompiledFunctions.memory, **options: Any
@@ -252,7 +251,7 @@ class Task(abc.ABC, Generic[Config]):
 
     def require_engine(self) -> None:
         """Raises UserError if CTranslate2 cannot compute the model with the options `decoding`."""
-        raise UserError("--format ctranslate2: goes with translators")
+        raise UserError("--format ctranslate2: only for translation models")
 
     def write_engine(self, params: Params, folder: Path, dtype: str) -> None:
         """Writes the model for `Predictor.engine`; needs the vocabulary.
