@@ -164,9 +164,9 @@ def _cudnn(
         *(x.shape[-1], size, 1, 0.0, False),
     )
     hidden = flipped(hidden, lengths) if reverse else hidden
-    some = (lengths > 0)[:, None]
+    nonempty = (lengths > 0)[:, None]
     states = zip((last[0], cell[0]), initial, strict=True)
-    ends = State(*(jnp.where(some, new, old) for new, old in states))
+    ends = State(*(jnp.where(nonempty, new, old) for new, old in states))
     return jnp.where(valid[..., None], hidden, 0), ends
 
 

@@ -49,9 +49,9 @@ class PlannedEpoch(Sequence[PlannedBatch]):
 
     def __getitem__(self, at):
         batch = self.order[at]
-        here = slice(*self.bounds[batch : batch + 2])
-        examples = self.examples[here]
-        rows = np.arange(len(examples)) if self.rows is None else self.rows[here]
+        members = slice(*self.bounds[batch : batch + 2])
+        examples = self.examples[members]
+        rows = np.arange(len(examples)) if self.rows is None else self.rows[members]
         return PlannedBatch(int(self.shapes[batch]), examples, rows)
 
 
@@ -137,9 +137,9 @@ def _add_shape(best: np.ndarray, fit: np.ndarray, width: np.ndarray) -> np.ndarr
     """F_i from F_{i-1}, both over the grid of widths."""
     result = fit * width  # no smaller shape
     for total in np.unique(width):
-        here = width == total
+        same_total = width == total
         smaller = running(np.minimum, best - fit * total)
-        result[here] += np.minimum(smaller[here], 0)
+        result[same_total] += np.minimum(smaller[same_total], 0)
     return result
 
 

@@ -144,8 +144,8 @@ class Table(FileSource):
 
     def _read_names(self, paths: Mapping[str, tuple[str, ...]]) -> list[str]:
         """The columns to read of a parquet file."""
-        beside = {STARTS} & {*self.objects.names} if "answers" in paths else set()
-        return sorted({path[0] for path in paths.values()} | beside)
+        starts = {STARTS} & {*self.objects.names} if "answers" in paths else set()
+        return sorted({path[0] for path in paths.values()} | starts)
 
     @functools.cached_property
     def objects(self) -> ObjectFile:
@@ -288,9 +288,9 @@ class Table(FileSource):
             return {field: self._number(names, column) for field, column in self.columns.items()}
         fields, location = self.layouts[0].columns, f"{self.path}:{line}"
         count, listed = len(fields), ", ".join(cell[:40] for cell in names[:20])
-        some = any(_positions(columns, names) for columns in fields.values())
+        has_known = any(_positions(columns, names) for columns in fields.values())
         require(
-            not first or (not some and (len(first) != count or self.is_example(first))),
+            not first or (not has_known and (len(first) != count or self.is_example(first))),
             f"{location}: no header that is known, and not surely an example: {listed}; "
             f"{self._advice()}",
         )

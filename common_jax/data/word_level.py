@@ -81,18 +81,18 @@ class WordLevelData(PreparedData):
         coverage = json.loads(file.read_text("utf-8"))
         distinct = sum(coverage["found"].values())
         share = 100 * (1 - coverage["found"]["missing"] / max(1, distinct))
-        where = self.config.vectors
-        _log.info("%.1f%% of %s distinct words have a vector in %s", share, f"{distinct:,}", where)
+        source = self.config.vectors
+        _log.info("%.1f%% of %s distinct words have a vector in %s", share, f"{distinct:,}", source)
         if dropped := summary(coverage["dropped"]):
-            _log.warning("%s: left out %s", where, dropped)
+            _log.warning("%s: left out %s", source, dropped)
         if faulty := coverage.get("faulty"):
-            _log.warning("%s: %d words have none, as their rows are left out", where, faulty)
+            _log.warning("%s: %d words have none, as their rows are left out", source, faulty)
         covered, tokens = coverage.get("tokens", (1, 1))
         if covered < _LEAST_COVERAGE * tokens:
             _log.warning(
                 "%s: only %.1f%% of the text's %s tokens have a vector; is the file of the text's "
                 "language, in UTF-8?",
-                *(where, 100 * covered / tokens, f"{tokens:,}"),
+                *(source, 100 * covered / tokens, f"{tokens:,}"),
             )
 
     @property
@@ -150,9 +150,9 @@ def given_vocabulary(
             f"words.rule={rule}: {folder} has words of words.rule={vocabulary.rule}; set it to that"
         )
     if (vocabulary.table is None) != bool(rows):
-        own = "fixed" if rows else "trained"
+        kind = "fixed" if rows else "trained"
         needed = "data.vectors and words.rows=0" if rows else "words.rows, and no data.vectors"
-        raise UserError(f"{folder}: its word vectors are {own}; set {needed}")
+        raise UserError(f"{folder}: its word vectors are {kind}; set {needed}")
     if vocabulary.size > rows > 0:
         raise UserError(f"words.rows={rows}: {folder} has {vocabulary.size}; set it to that run's")
     if vocabulary.char_size > char_rows > 0:

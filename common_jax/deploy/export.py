@@ -102,8 +102,8 @@ def export(
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
         disk = None if in_bucket(target) else target.parent
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as beside:
-            folder = Path(beside) / target.name
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as temporary:
+            folder = Path(temporary) / target.name
             folder.mkdir()
             _write_files(folder, workdir, task, parameters.values, weights, manifest)
             name, about = name or str(out), (parameters, weights, manifest, comparison)

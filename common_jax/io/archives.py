@@ -59,8 +59,8 @@ def download(url: str) -> Path:
     target = Path(expand_user(CACHE)) / hashlib.sha256(url.encode()).hexdigest()[:20]
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as beside:
-            file, folder = Path(beside, "archive"), Path(beside, "folder")
+        with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as temporary:
+            file, folder = Path(temporary, "archive"), Path(temporary, "folder")
             actual = _fetch(url, address, file)
             require(
                 digest is None or digest[1] == actual,

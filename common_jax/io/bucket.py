@@ -182,13 +182,13 @@ class _Objects(backend.Backend):
         names = [name.split("/") for name in _Key(top).below()]
         files = sorted(name[0] for name in names if len(name) == 1)
         folders = sorted({name[0] for name in names if len(name) > 1})
-        here = (top, folders, files)
+        entry = (top, folders, files)
         if top_down:
-            yield here
+            yield entry
         for folder in folders:
             yield from self.walk(f"{os.fspath(top)}/{folder}", top_down=top_down)
         if not top_down:
-            yield here
+            yield entry
 
     def makedirs(self, path: Any, *, exist_ok: bool = False, mode: int | None = None) -> None:
         if not exist_ok and self.exists(path):

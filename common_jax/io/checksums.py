@@ -74,7 +74,7 @@ def find_damage(folder: AnyPath, under: str = "", listed: Iterable[str] = ()) ->
     names = sorted(name for name in files if name.startswith(under))
     with ThreadPoolExecutor() as pool:
         wrong = pool.map(lambda name: _difference(folder / name, files[name]), names)
-        return next((f"{n}: {what}" for n, what in zip(names, wrong, strict=True) if what), None)
+        return next((f"{n}: {how}" for n, how in zip(names, wrong, strict=True) if how), None)
 
 
 def _read(folder: AnyPath) -> dict[str, Any]:

@@ -228,8 +228,8 @@ def parse_json(text: str, file: str | AnyPath, line: int | None = None) -> Node:
     try:
         return Node(json.loads(text, object_pairs_hook=_object), location)
     except json.JSONDecodeError as error:
-        where = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
-        raise UserError(f"{where}: not JSON ({error.msg})") from error
+        place = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
+        raise UserError(f"{place}: not JSON ({error.msg})") from error
     except RecursionError as error:
         raise UserError(f"{location}: not JSON that can be read (nested too deeply)") from error
     except _RepeatedNameError as error:

@@ -41,7 +41,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     config = task.config.train
     optimizer = make_optimizer(task.config.optimizer)
     schedule = make_schedule(task.config.optimizer, config.steps)
-    where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
+    state_shardings = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
 
     def one_step(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(key, state.step)
@@ -56,7 +56,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
         weight = jnp.maximum(sums["weight"], 1.0)
         gradient = jax.tree.map(lambda g: g / weight, gradient)
         # else XLA may replicate the gradients of a sharded parameter
-        gradient = jax.lax.with_sharding_constraint(gradient, where.params)
+        gradient = jax.lax.with_sharding_constraint(gradient, state_shardings.params)
         norm, loss = optax.tree.norm(gradient), sums["loss"] / weight
         rate = schedule(state.step)
 
@@ -92,8 +92,8 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     step = jax.jit(
         train_step,
         donate_argnums=0,
-        in_shardings=(where, batch_sharding(mesh), replicated(mesh)),
-        out_shardings=(where, replicated(mesh)),
+        in_shardings=(state_shardings, batch_sharding(mesh), replicated(mesh)),
+        out_shardings=(state_shardings, replicated(mesh)),
     )
     return with_compile_barrier(step)
 
