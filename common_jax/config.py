@@ -47,8 +47,8 @@ class OptimizerConfig:
       warmup_steps: steps until the peak; 0 starts there.
       warmup: "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak, "rsqrt" decays with 1/sqrt(step), "constant" does not decay.
-      cooldown: the last fraction of `train.steps`, in which a factor decays linearly from 1 to 0;
-        0 disables it.
+      cooldown: the last fraction of `train.steps`, in which the rate is also multiplied by a factor
+        that falls linearly from 1 to 0; 0 disables it.
       cooldown_start, cooldown_steps: its first step and length; -1 derives them from `cooldown`.
       b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
       initial_sum: the initial value of AdaGrad's sums of squares.
@@ -131,8 +131,8 @@ class TrainConfig:
       patience: the run ends after this many validations in a row without a better `best_metric`;
         0 is never.
       compute_dtype: of activations and matrix products; parameters and losses are float32.
-      accumulate: number of parts of a batch whose gradients are computed one after the other and
-        summed (gradient accumulation), for batches larger than memory or a CPU's cache.
+      accumulate: number of parts of a batch whose gradients are computed in turn and summed, for
+        batches larger than memory or a CPU's cache; the step is the same.
       steps_per_call: largest number of steps in one dispatch, for steps shorter than its overhead;
         their batches have one shape.
       ema_decay: of an exponential moving average of the parameters, min(ema_decay, (1 + n) /

@@ -156,8 +156,8 @@ def _chosen(
 def named_class(name: str, kind: Any, key: str) -> Any:
     """The class with the name "package.module:Class".
 
-    The name may come from an untrusted file, so only modules of packages are imported: none of the
-    standard library, of an export or of another data folder.
+    The name may come from an untrusted file, so only modules of installed packages and the user's
+    own are imported: none of the standard library, of an export or of another data folder.
 
     Args:
       kind: the required base class.
@@ -180,8 +180,8 @@ def named_class(name: str, kind: Any, key: str) -> Any:
 
 
 def _is_in_a_package(module: str) -> bool:
-    """Whether a module's top-level package is installed: it has an __init__.py, no export.json, and
-    is not of the standard library."""
+    """Whether Python finds a module's top-level package, a file or a folder with an __init__.py and
+    no export.json, outside the standard library."""
     package = module.partition(".")[0]
     if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", module):
         return False

@@ -123,10 +123,7 @@ class BoundedProgram:
         self._compiling: dict[Any, threading.Lock] = {}
 
     def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-        """
-        Raises:
-          InputTooLargeError: if it would need more memory.
-        """
+        """The function's result; raises InputTooLargeError if it would need more memory."""
         import jax
 
         shapes = tuple((name, shape(array)) for name, array in sorted(arrays.items()))

@@ -30,10 +30,7 @@ class Batches:
     """
 
     def __init__(self, corpus: Corpus, columns: Sequence[str], plan: Plan):
-        """
-        Args:
-          columns: to read; the plan's shapes have their widths in this order.
-        """
+        """Reads `columns`; the plan's shapes have their widths in the same order."""
         self.corpus, self.columns, self.plan = corpus, tuple(columns), plan
         self._selected: Rows = np.arange
 

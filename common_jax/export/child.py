@@ -1,6 +1,6 @@
 """Compiles and runs an untrusted export's programs in a process with limits of time and memory.
 
-The processes exchange file names, JSON and safetensors, so that nothing that it sends is executed.
+The two exchange file names, JSON and safetensors: nothing that the process sends is executed.
 """
 
 import contextlib

@@ -28,10 +28,7 @@ class Repository(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Repository":
-        """
-        Raises:
-          UserError: for another form than hf://OWNER/NAME[@REVISION].
-        """
+        """Parses hf://OWNER/NAME[@REVISION]; raises UserError for another form."""
         match = _NAME.fullmatch(text)
         require(match is not None and ".." not in text, f"{text}: write {HF}OWNER/NAME@REVISION")
         assert match is not None

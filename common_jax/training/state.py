@@ -96,9 +96,9 @@ def _fresh(task: Task, key: Array) -> TrainState:
 
 
 def describe(task: Task) -> str:
-    """The table of parameters: name, shape, count, sharding, bytes a device; totals of the training
-    state, of the parameters without tables of word vectors if there are any, and of all parameters.
-    For the mesh of the config, without needing its devices."""
+    """The table of parameters: name, shape, count, sharding, bytes per device; totals of the state,
+    of parameters without word vectors, and of all. Needs none of the devices of the config's mesh.
+    """
     least = math.prod(max(1, size) for size in dataclasses.astuple(task.config.mesh))
     shape = mesh_shape(task.config.mesh, max(jax.device_count(), least))
     state = abstract_state(task, AbstractMesh(tuple(shape.values()), tuple(shape)))

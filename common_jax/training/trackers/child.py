@@ -70,10 +70,7 @@ class Child:
     """A tracker that is fed from standard input."""
 
     def __init__(self, seconds: int):
-        """
-        Args:
-          seconds: for what remains at the end of the input.
-        """
+        """The process has `seconds` for what remains at the end of the input."""
         self._parent = os.fdopen(os.dup(1), "w", buffering=1)
         os.dup2(2, 1)
         self._ended, self._warned = threading.Event(), False
