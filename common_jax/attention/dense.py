@@ -70,8 +70,7 @@ def attend(
     def of_area(x: Array) -> Array:
         return jnp.concatenate([x if query.ndim == 4 else x[:, :, None]] * area, axis=-1)
 
-    scores = product("...tk,...sk->...ts", query, keys)
-    scores = scores * scale
+    scores = product("...tk,...sk->...ts", query, keys) * scale
     if bias is not None:
         scores = scores + of_area(bias.at(*positions))
     scores = jnp.where(mask_of_area(allowed, valid_heads), scores, MASKED)

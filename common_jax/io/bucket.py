@@ -74,12 +74,8 @@ def repeated_requests() -> int:
 
 def service_error(error: BaseException) -> str | None:
     """The reason of a TensorStore error if its service failed or denied a request; or None."""
-    text = str(error)
-    if not (isinstance(error, ValueError) and re.search(rf"\b({_TRANSIENT}):", text)):
-        return None
-    start = re.search(rf"\b({_TRANSIENT}):", text)
-    assert start is not None
-    return _reason(text[start.start() :])
+    match = re.search(rf"\b({_TRANSIENT}):", str(error)) if isinstance(error, ValueError) else None
+    return _reason(str(error)[match.start() :]) if match else None
 
 
 def _reason(text: str) -> str:
