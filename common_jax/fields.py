@@ -109,7 +109,7 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
         section = hints[name]
         if isinstance(section, type) and issubclass(section, Choice):
             _require_group(value, key)
-            section, value = _chosen(section, fields_by_name[name], value, key)
+            section, value = _choice_class(section, fields_by_name[name], value, key)
         values_by_name[name] = _checked(section, value, key)
     for name, field in fields_by_name.items():
         default = (field.default, field.default_factory)
@@ -139,7 +139,7 @@ def from_choice(kind: Any, values: Mapping[str, Any], at: str) -> Any:
     return from_mapping(named_class(str(fields.pop("name", "")), kind, at), fields, f"{at}.")
 
 
-def _chosen(
+def _choice_class(
     section: Any, field: dataclasses.Field, value: Mapping[str, Any], key: str
 ) -> tuple[Any, dict[str, Any]]:
     """The class that a `Choice` names, or the field's default, and the values of its fields."""

@@ -58,8 +58,10 @@ class Corpus:
         """Use `open`."""
         self._rows, self.meta, columns = meta["rows"], meta["meta"], meta["columns"]
         self.columns = tuple(columns)
-        self._offsets = {c: _map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns}
-        self._tokens = {c: _map(path / f"{c}.tokens", _TOKEN, n) for c, n in columns.items()}
+        self._offsets = {
+            c: _memory_map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns
+        }
+        self._tokens = {c: _memory_map(path / f"{c}.tokens", _TOKEN, n) for c, n in columns.items()}
         for name, starts in self._offsets.items():
             if starts[0] or starts[-1] != columns[name] or np.any(starts[1:] < starts[:-1]):
                 raise ValueError(f"{name}.offsets: invalid starts of rows")
@@ -266,7 +268,7 @@ def prepare(
     Raises:
       UserError: if `cache_dir` cannot be written, or by `build`.
     """
-    text = _text(fingerprint)
+    text = _fingerprint_text(fingerprint)
     path, shared = _folder(cache_dir, text), _shared(cache_dir, text)
     cache_dir, name = path.parent, path.name
     unfinished = cache_dir / f"{name}.tmp"
@@ -306,27 +308,27 @@ def prepare(
 
 def is_prepared(cache_dir: str | Path, fingerprint: Mapping[str, Any]) -> bool:
     """Whether `prepare` has built the folder for a fingerprint."""
-    text = _text(fingerprint)
+    text = _fingerprint_text(fingerprint)
     shared = _shared(cache_dir, text)
     on_disk = _folder(cache_dir, text).is_dir()
     return on_disk or (shared is not None and (shared / _FINGERPRINT).exists())
 
 
-def _text(fingerprint: Mapping[str, Any]) -> str:
+def _fingerprint_text(fingerprint: Mapping[str, Any]) -> str:
     return json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
 
 
 def _folder(cache_dir: str | Path, text: str) -> Path:
     """The folder for a fingerprint."""
-    return cache_on_disk(cache_dir) / _name(text)
+    return cache_on_disk(cache_dir) / _folder_name(text)
 
 
 def _shared(cache_dir: str | Path, text: str) -> AnyPath | None:
     """The folder for a fingerprint in a bucket; None for a cache on a disk."""
-    return as_path(cache_dir) / _name(text) if in_bucket(cache_dir) else None
+    return as_path(cache_dir) / _folder_name(text) if in_bucket(cache_dir) else None
 
 
-def _name(text: str) -> str:
+def _folder_name(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
@@ -373,7 +375,7 @@ def recorded_identity(size: int, sha256: str) -> dict[str, Any]:
     return {"bytes": size, "sha256": sha256}
 
 
-def _map(path: Path, kind: np.dtype, count: int) -> np.ndarray:
+def _memory_map(path: Path, kind: np.dtype, count: int) -> np.ndarray:
     """Memory-maps a file of `count` elements."""
     size = path.stat().st_size
     if size != count * kind.itemsize:

@@ -174,7 +174,7 @@ class Table(FileSource):
             fields = known.columns
         else:
             fields = self._unknown_columns(available)
-        fields = {**fields, **_optional(optional, fields, available)}
+        fields = {**fields, **_optional_columns(optional, fields, available)}
         for column in fields.values():
             several = f"{self.path}: several columns are named {column!r}; rename one of them"
             require(names.count(column) < 2, several)
@@ -237,7 +237,7 @@ class Table(FileSource):
         header = tuple(names) if is_header else ()
         if header:
             optional = known.layout.optional if known else self.layouts[0].optional
-            added = _optional(optional, numbers, names)
+            added = _optional_columns(optional, numbers, names)
             numbers = {**numbers, **{f: names.index(name) + 1 for f, name in added.items()}}
             chosen = {field: names[number - (number > 0)] for field, number in numbers.items()}
             self._log_columns(known.layout.name if known else "", chosen, names)
@@ -279,7 +279,7 @@ class Table(FileSource):
         return True
 
     def _numbers(
-        self, first: Sequence[str], names: Sequence[str], line: int, known: "_Known | None"
+        self, first: Sequence[str], names: Sequence[str], line: int, known: "_KnownColumns | None"
     ) -> Mapping[str, int]:
         """The numbers of the fields' columns in a table of texts with this first row."""
         if known:
@@ -288,7 +288,7 @@ class Table(FileSource):
             return {field: self._number(names, column) for field, column in self.columns.items()}
         fields, location = self.layouts[0].columns, f"{self.path}:{line}"
         count, listed = len(fields), ", ".join(cell[:40] for cell in names[:20])
-        has_known = any(_positions(columns, names) for columns in fields.values())
+        has_known = any(_matching_numbers(columns, names) for columns in fields.values())
         require(
             not first or (not has_known and (len(first) != count or self.is_example(first))),
             f"{location}: no header that is known, and not surely an example: {listed}; "
@@ -320,20 +320,26 @@ class Table(FileSource):
             return True
         at = {f: number if number > 0 else len(names) + 1 + number for f, number in numbers.items()}
         return any(
-            all(at.get(f) in _positions(columns, names) for f, columns in layout.columns.items())
+            all(
+                at.get(f) in _matching_numbers(columns, names)
+                for f, columns in layout.columns.items()
+            )
             for layout in self.layouts
         )
 
-    def _known_columns(self, names: Sequence[str], line: int = 0) -> "_Known | None":
+    def _known_columns(self, names: Sequence[str], line: int = 0) -> "_KnownColumns | None":
         """The first known layout of which the table has all columns, with the table's names. Raises
         UserError if a field can be several of the columns."""
         location = f"{self.path}:{line}" if line else str(self.path)
         if self.format in ("json", "jsonl"):  # first, as in earlier versions
             columns = self.layouts[0].first_columns
             if {*columns.values()} <= {*names}:
-                return _Known(self.layouts[0], columns)
+                return _KnownColumns(self.layouts[0], columns)
         for layout in self.layouts:
-            at = {field: _positions(columns, names) for field, columns in layout.columns.items()}
+            at = {
+                field: _matching_numbers(columns, names)
+                for field, columns in layout.columns.items()
+            }
             for field, numbers in at.items():
                 several = ", ".join(names[number - 1] for number in numbers)
                 ambiguous = len(numbers) > 1 and (layout is self.layouts[0] or all(at.values()))
@@ -342,7 +348,7 @@ class Table(FileSource):
                     f"{location}: several columns can be the {field}: {several}; {self._advice()}",
                 )
             if all(at.values()):
-                return _Known(layout, {field: names[at[field][0] - 1] for field in at})
+                return _KnownColumns(layout, {field: names[at[field][0] - 1] for field in at})
         return None
 
     def _advice(self, by: Literal["names", "numbers"] = "numbers") -> str:
@@ -362,17 +368,17 @@ class Table(FileSource):
         )
 
 
-class _Known(NamedTuple):
+class _KnownColumns(NamedTuple):
     layout: Layout
     columns: dict[str, str]
 
 
-def _positions(columns: Sequence[str], names: Sequence[str]) -> list[int]:
+def _matching_numbers(columns: Sequence[str], names: Sequence[str]) -> list[int]:
     """The numbers of the names that are one of the columns."""
     return [number for number, name in enumerate(names, start=1) if name.lower() in columns]
 
 
-def _optional(
+def _optional_columns(
     optional: Mapping[str, Sequence[str]], fields: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, str]:
     """The column of each optional field that the table has and `fields` does not."""

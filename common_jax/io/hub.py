@@ -50,7 +50,7 @@ def download(name: str) -> Path:
         f"{name}: has no revision; add @ and a commit, a tag or a branch, as in {name}@main",
     )
     hub = library(name)
-    with _service(name):
+    with _hub_errors(name):
         api = hub.HfApi()
         commit = api.resolve_revision(repository.name, revision=repository.revision).resolved
         get = lambda **options: Path(
@@ -79,7 +79,7 @@ def upload(folder: Path, name: str) -> str:
     """
     repository = Repository.of(name)
     hub = library(name)
-    with _service(name):
+    with _hub_errors(name):
         api = hub.HfApi()
         api.create_repo(repository.name, exist_ok=True)
         commit = api.upload_folder(
@@ -110,7 +110,7 @@ def library(name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _service(name: str) -> Iterator[None]:
+def _hub_errors(name: str) -> Iterator[None]:
     """Converts the errors of a hub into one-line UserErrors."""
     from huggingface_hub import constants, errors
 

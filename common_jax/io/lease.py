@@ -149,7 +149,7 @@ class Lease:
         self._mutex, self._ended = threading.Lock(), threading.Event()
         self._generation, self._renewed = b"", 0.0
         self._remove_guard: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread = threading.Thread(target=self._keep_renewing, daemon=True)
 
     def acquire(self) -> str:
         """Locks the folder, once the lease of a process that does not renew it has ended; returns
@@ -192,7 +192,7 @@ class Lease:
                     "command resumes once that has ended"
                 )
 
-    def _keep(self) -> None:
+    def _keep_renewing(self) -> None:
         """Renews the lease until it is released or lost."""
         while not self._ended.wait(_RENEWAL_SECONDS):
             with self._mutex:

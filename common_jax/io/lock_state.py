@@ -48,7 +48,7 @@ class LockState:
             return False, self._name
         if match[2] != socket.gethostname():
             return None, self._name
-        return _holds(int(match[1]), self._file), self._name
+        return _process_holds_lock(int(match[1]), self._file), self._name
 
     def _leased(self, version: Version) -> tuple[bool, str]:
         if version.generation != self._generation:
@@ -57,7 +57,7 @@ class LockState:
         return bool(version.content) and fresh, holder(version.content)
 
 
-def _holds(process: int, path: AnyPath) -> bool:
+def _process_holds_lock(process: int, path: AnyPath) -> bool:
     """Whether a process of this machine runs and, if the system lists locks, locks a file."""
     try:
         os.kill(process, 0)

@@ -49,7 +49,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
         without effect.
     """
     _require_form(overrides)
-    config = _parsed(file, config_flags.DEFINE_config_file, [f"--config={config_file(file)}"])
+    config = _parsed_flag(file, config_flags.DEFINE_config_file, [f"--config={config_file(file)}"])
     if not isinstance(config, ml_collections.ConfigDict) or type(config.get("task")) is not str:
         raise UserError(
             f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
@@ -94,7 +94,7 @@ def _overridden(
     """The config with overrides, and these with their keys' full names; `file` is for messages."""
     full = [_with_full_key(override, config, config_class) for override in overrides]
     define = functools.partial(config_flags.DEFINE_config_dict, config=config)
-    return from_values(config_class, _parsed(file, define, full).to_dict()), full
+    return from_values(config_class, _parsed_flag(file, define, full).to_dict()), full
 
 
 def _require_effect(config: Any, overrides: Sequence[str]) -> None:
@@ -199,7 +199,7 @@ def default_workdir(file: str) -> Path:
     return Path("runs") / Path(path).resolve().parent.name / name
 
 
-def _parsed(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> Any:
+def _parsed_flag(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> Any:
     """The value of the flag `--config` that `define` defines; raises UserError."""
     argv, values = ["launch", *arguments], flags.FlagValues()
     sys.modules.pop("config_config", None)  # else names of the previous file would stay defined

@@ -46,14 +46,14 @@ class InitialState:
 
     def __init__(self, task: Task, mesh: Mesh | AbstractMesh):
         self._seed = task.config.train.seed
-        self._fresh = functools.partial(_fresh, task)
-        boxed = jax.eval_shape(self._fresh, jax.random.key(0))
+        self._initial_state = functools.partial(_initial_state, task)
+        boxed = jax.eval_shape(self._initial_state, jax.random.key(0))
         self._shardings = shardings(boxed, mesh)
         self.abstract = _on_mesh(boxed, self._shardings)
 
     def make(self) -> TrainState:
         """The state, created with its sharding; the same on every mesh."""
-        init = jax.jit(self._fresh, out_shardings=self._shardings)
+        init = jax.jit(self._initial_state, out_shardings=self._shardings)
         return nn.unbox(init(jax.random.key(self._seed)))
 
 
@@ -84,7 +84,7 @@ def run_key(seed: int, mesh: Mesh) -> Array:
     return jax.jit(lambda seed: jax.random.key(seed), out_shardings=replicated(mesh))(seed)
 
 
-def _fresh(task: Task, key: Array) -> TrainState:
+def _initial_state(task: Task, key: Array) -> TrainState:
     """The state before the first step, boxed with the names of the axes."""
     # imports optax, which reading a run does not need
     from common_jax.training.optimizer import make_optimizer

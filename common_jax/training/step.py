@@ -46,7 +46,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     def one_step(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(key, state.step)
         with activations_on(mesh):
-            sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
+            sums, gradient = _summed_gradient(task, state.params, batch, key, config.accumulate)
         with part("optimizer"):
             state, metrics = apply(state, sums, gradient)
         real, positions = task.count_units(batch)
@@ -98,7 +98,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     return with_compile_barrier(step)
 
 
-def _summed(
+def _summed_gradient(
     task: Task, params: Params, batch: Batch, key: Array, parts: int
 ) -> tuple[dict[str, Array], Params]:
     """The sums of `Task.loss` over a batch and the gradient of its "loss", computed in parts."""

@@ -89,21 +89,21 @@ class Child:
     ) -> None:
         title = f"{title}-{record.id}"
         tracked = TrackedRun(folder, title, record.id, start, config, self.warn)
-        tracker: Tracker = self._persist(lambda: tracker_class(name)(tracked))
-        self._tell("info", tracker.location)
+        tracker: Tracker = self._retry(lambda: tracker_class(name)(tracked))
+        self._report("info", tracker.location)
         while row := self.rows.get():
             step, values = row
             group = min(values).partition("/")[0]
             if not record.has(step, group):
-                self._persist(functools.partial(tracker.log, step, values))
+                self._retry(functools.partial(tracker.log, step, values))
                 record.add(step, group)
-        self._persist(tracker.close)
+        self._retry(tracker.close)
         record.close()
 
     def warn(self, problem: str) -> None:
         """Reports the first outage."""
         if not self._warned:
-            self._tell("warning", problem)
+            self._report("warning", problem)
         self._warned = True
 
     def _read(self) -> None:
@@ -113,7 +113,7 @@ class Child:
         signal.alarm(self._seconds)  # ends this process, also inside a call
         self.rows.put(None)
 
-    def _persist(self, call: Callable[[], T]) -> T:
+    def _retry(self, call: Callable[[], T]) -> T:
         """Calls until it succeeds, or the input has ended."""
         while True:
             try:
@@ -125,7 +125,7 @@ class Child:
                     raise SystemExit(1) from error
                 self._ended.wait(RETRY_SECONDS)
 
-    def _tell(self, level: str, text: str) -> None:
+    def _report(self, level: str, text: str) -> None:
         message = " ".join(text.split())
         try:
             print(json.dumps([level, message[:500]]), file=self._parent)
