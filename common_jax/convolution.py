@@ -73,8 +73,8 @@ class TableConvolution(Convolution):
 def shifted(
     x: Shaped[Array, "*b T D"], width: int, segments: Segments | None = None
 ) -> list[Shaped[Array, "*b T D"]]:
-    """x shifted for each tap of a filter; zeros beyond the ends, in other segments
-    than the position's, and at padding."""
+    """x shifted for each tap of a filter; zeros beyond the ends, in other segments than the
+    position's, and at padding."""
     shifts = lambda x: [
         jax.lax.slice_in_dim(
             jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)]),

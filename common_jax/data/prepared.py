@@ -169,9 +169,9 @@ class PreparedData(abc.ABC):
         """Builds or opens the prepared folder; a second call does nothing.
 
         Raises:
-          UserError: for missing, invalid (data.on_bad_example) or too few data, a cache folder that
-            cannot be written, a corpus beyond a limit of the config, or a vocabulary incompatible
-            with the run's.
+          UserError: for data that are missing, invalid (data.on_bad_example) or too few, a cache
+            folder that cannot be written, a corpus beyond a limit of the config, or a vocabulary
+            incompatible with the run's.
         """
         if self._path is not None:
             return

@@ -243,7 +243,7 @@ class Table(FileSource):
             self._log_columns(known.layout.name if known else "", chosen, names)
         elif first and self.columns and not self.is_example(first):
             _log.info("%s:%d: read as an example, not as a header", self.path, line)
-        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # from the start, the end
+        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # from either end
         if self.columns and not header:
             most = max(len(first), needed) if self.is_csv else 0
         else:

@@ -158,10 +158,8 @@ def _write_files(
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
             saver.save((folder / ORBAX).absolute(), params)
-        for file in (folder / ORBAX).rglob(
-            "commit_success.txt"
-        ):  # names its folder; need only exist
-            file.write_text("")
+        for file in (folder / ORBAX).rglob("commit_success.txt"):
+            file.write_text("")  # it named this folder, and need only exist
         return
     if manifest.format == "ctranslate2":
         task.write_engine(params, folder / ENGINE, manifest.dtype)
