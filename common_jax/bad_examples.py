@@ -13,7 +13,7 @@ _LOCATIONS = 3  # reported for each reason
 
 
 class BadExamples:
-    """Counts the skipped examples.
+    """Raises an error at an invalid example, or skips and counts it, as `policy` says.
 
     Attributes:
       counts: by reason, the number of examples and the first few locations.
@@ -22,8 +22,9 @@ class BadExamples:
     def __init__(self, policy: Literal["error", "skip"], option: str = "data.on_bad_example"):
         """
         Args:
-          option: what errors suggest: a setting, which has the value "skip", or a flag of the
-            command; "" if there is nothing.
+          policy: "error" or "skip".
+          option: the setting (to be "skip") or the flag ("--...") that error messages suggest; ""
+            suggests nothing.
         """
         self._policy = policy
         advice = f"give {option}" if option.startswith("--") else f"set {option}=skip"

@@ -47,9 +47,9 @@ class OptimizerConfig:
       warmup_steps: steps until the peak; 0 starts there.
       warmup: "linear", or "exponential" from a hundredth of the peak.
       schedule: after the peak, "rsqrt" decays with 1/sqrt(step), "constant" does not decay.
-      cooldown: the share of `train.steps`, the last ones, of a linear decay to zero, which is
-        multiplied in; 0 is none.
-      cooldown_start, cooldown_steps: its first step and its length; -1 follows `cooldown`.
+      cooldown: the last fraction of `train.steps`, in which the rate is also multiplied by a factor
+        that falls linearly from 1 to 0; 0 disables it.
+      cooldown_start, cooldown_steps: its first step and length; -1 derives them from `cooldown`.
       b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
       initial_sum: the initial value of AdaGrad's sums of squares.
       clip_norm: largest global norm of the gradient; 0 disables clipping.
@@ -81,8 +81,7 @@ class OptimizerConfig:
         for name in ("b1", "b2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"optimizer.{name}={value}: a rate in [0, 1)")
-        not_negative = (*("warmup_steps", "eps", "initial_sum", "clip_norm", "l2", "output_norm"),)
-        for name in not_negative:
+        for name in ("warmup_steps", "eps", "initial_sum", "clip_norm", "l2", "output_norm"):
             value = getattr(self, name)
             require(value >= 0, f"optimizer.{name}={value}: must not be negative")
         require(0 <= self.cooldown <= 1, f"optimizer.cooldown={self.cooldown}: from 0 to 1")
@@ -91,7 +90,7 @@ class OptimizerConfig:
             require(value >= -1, f"optimizer.{name}={value}: -1, or not negative")
 
     def unused(self) -> dict[str, str]:
-        """Fields without effect beside the values of others, and what gives them one."""
+        """Fields without effect given the others, each with the setting that gives it one."""
         users = {"b1": ("adam", "adamax"), "b2": ("adam", "adamax", "adadelta")}
         users["initial_sum"] = ("adagrad",)
         return {
@@ -102,11 +101,11 @@ class OptimizerConfig:
 
     @property
     def derives_cooldown(self) -> bool:
-        """Whether start or length of the cooldown follow `train.steps`."""
+        """Whether the cooldown's start or length depends on `train.steps`."""
         return min(self.cooldown_start, self.cooldown_steps) < 0
 
     def scheduled(self, steps: int) -> "OptimizerConfig":
-        """With start and length of the cooldown for a run of `steps`."""
+        """A copy with the cooldown's start and length for a run of `steps`."""
         start, length = self.cooldown_start, self.cooldown_steps
         if length < 0:
             length = round(self.cooldown * steps) if start < 0 else max(steps - start, 0)
@@ -116,7 +115,7 @@ class OptimizerConfig:
 
     @property
     def last_step(self) -> int | None:
-        """The step from which on the rate of a `scheduled` cooldown is 0; None if there is none."""
+        """The first step with learning rate 0, of a `scheduled` config; None without cooldown."""
         return self.cooldown_start + self.cooldown_steps if self.cooldown_steps else None
 
 
@@ -132,12 +131,12 @@ class TrainConfig:
       patience: the run ends after this many validations in a row without a better `best_metric`;
         0 is never.
       compute_dtype: of activations and matrix products; parameters and losses are float32.
-      accumulate: number of parts in which a batch is computed, for a batch larger than memory or a
-        processor's cache; gradients are summed, and the step is the same.
-      steps_per_call: largest number of steps in one call of the device, for steps shorter than a
-        call; batches of one call have one shape.
-      ema_decay: of an exponential moving average of the parameters, which validation, scoring and
-        export then use; 0 is none.
+      accumulate: number of parts of a batch whose gradients are computed in turn and summed, for
+        batches larger than memory or a CPU's cache; the step is the same.
+      steps_per_call: largest number of steps in one dispatch, for steps shorter than its overhead;
+        their batches have one shape.
+      ema_decay: of an exponential moving average of the parameters, min(ema_decay, (1 + n) /
+        (10 + n)) at step n, which validation, scoring and export then use; 0 disables it.
       init_from: the folder of another run, whose best parameters initialize this one.
       max_bad_steps: the run stops after this many steps in a row with a loss or gradient that is
         not finite; such a step only increments the step count.
@@ -233,7 +232,7 @@ class SourceConfig:
         )
 
     def unused(self) -> dict[str, str]:
-        """Fields without effect beside the values of others, and what gives them one."""
+        """Fields without effect given the others, each with the setting that gives it one."""
         unused = {} if self.source == "tfds" else {"tfds": "data.source=tfds"}
         return unused | ({"dir": "data.source=files"} if self.source == "generated" else {})
 
@@ -244,11 +243,10 @@ class SplitsConfig(SourceConfig):
 
     Attributes:
       train, dev, test: files of `dir`, or splits of the dataset.
-      columns: the column of each of a table's fields, by its name or its number from 1,
-        "text=review,label=stars" or "label=2,text=5", or by a path into nested columns,
-        "source=translation.de"; negative numbers count from the end of the row. Numbers alone are
-        of the fields in their order, "1,2". Empty: by a known layout, or the fields' order in a
-        table of texts that has no other columns.
+      columns: FIELD=COLUMN of each field of a table: the column's name, "text=review,label=stars",
+        number from 1, "label=2,text=-1" (negative: from the end of the row), or path into nested
+        columns, "source=translation.de"; or columns alone in the fields' order, "1,2". Empty: those
+        of a known layout, or the fields' order in a table without other columns.
       examples: number of generated training examples.
       holdout_size: number of generated dev and test examples each, and of examples held out of
         train for a dev or test split that is not named.
@@ -274,8 +272,7 @@ class SplitsConfig(SourceConfig):
 
     @property
     def column_fields(self) -> tuple[str, ...]:
-        """The fields of an example in a table, in the order of a table without a header; empty if
-        the family reads no tables."""
+        """The fields of an example in a table without a header, in order; empty without tables."""
         return ()
 
     @property
@@ -285,7 +282,7 @@ class SplitsConfig(SourceConfig):
 
     @property
     def columns_by_field(self) -> dict[str, int | str]:
-        """The column of each field that `columns` names, in the fields' order; empty if it is."""
+        """`columns` as a mapping from fields, in their order; empty if `columns` is."""
         fields = self.column_fields
         known = f"data.columns={self.columns}: this data.format has no columns"
         require(bool(fields) or not self.columns, known)
@@ -293,7 +290,7 @@ class SplitsConfig(SourceConfig):
 
     @property
     def column_order(self) -> str:
-        """`columns` in the form that all equal values share, to compare configs."""
+        """`columns` in a canonical form, to compare configs."""
         default = {field: number for number, field in enumerate(self.column_fields, start=1)}
         columns = self.columns_by_field or default
         return ",".join(f"{field}={column}" for field, column in columns.items())
@@ -339,12 +336,12 @@ class PaperConfig:
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """A dataclass as the ConfigDict that a config file edits and the command line overrides."""
+    """A dataclass as a ConfigDict, for a config file to edit and the command line to override."""
     return ml_collections.ConfigDict(_with_free_types(config, to_mapping(config)))
 
 
 def _with_free_types(config: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """The values of `to_mapping`, with fields of a `Literal` of several types free to change it."""
+    """The values of `to_mapping`; those of a `Literal` of several types accept any type."""
     hints = field_types(type(config))
     for name, value in values.items():
         if isinstance(value, dict):
@@ -374,8 +371,8 @@ def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def completed(config: T, overridden: Mapping[str, Any]) -> T:
-    """A config with the fields that follow from those set on the command line, by its method
-    `completed`, if defined.
+    """The config with fields that follow from those set on the command line, by its method
+    `completed`, if it has one.
 
     Args:
       overridden: the values before, by the fields' full names.

@@ -16,11 +16,16 @@ Segments = Bool[Array, "*b T"] | Int[Array, "*b T"]  # as in `Mask`
 
 
 class Convolution(nn.Module):
-    """A convolution with bias along the last axis but one. Positions beyond the ends, in other
+    """A convolution with bias over the second-to-last axis. Positions beyond the ends, in other
     `segments` and at padding are read as zeros.
 
-    Computed as a sum over `width` shifted inputs, since on a CPU XLA's convolutions of many short
-    inputs are several times slower.
+    Computed as a sum over `width` shifted inputs, since XLA's convolutions of many short inputs are
+    several times slower on a CPU.
+
+    Attributes:
+      size: number of filters.
+      width: number of taps of a filter.
+      dtype: of the computation; parameters are float32.
     """
 
     size: int
@@ -49,8 +54,8 @@ class Convolution(nn.Module):
 class TableConvolution(Convolution):
     """`Convolution` of the rows `ids` of a table, whose row 0 is read as zeros.
 
-    Computed as a sum of products of the table's rows: fewer operations if `ids` has far more
-    elements than the table has rows, and as many gathers, which are slow on accelerators.
+    The table, not its gathered rows, is multiplied by the kernel: fewer operations if `ids` has far
+    more elements than the table has rows, but `width` gathers, which are slow on accelerators.
     """
 
     @nn.compact
@@ -68,7 +73,7 @@ class TableConvolution(Convolution):
 def shifted(
     x: Shaped[Array, "*b T D"], width: int, segments: Segments | None = None
 ) -> list[Shaped[Array, "*b T D"]]:
-    """x shifted for each tap of a filter; zeros beyond the ends of x, in other segments than the
+    """x shifted for each tap of a filter; zeros beyond the ends, in other segments than the
     position's, and at padding."""
     shifts = lambda x: [
         jax.lax.slice_in_dim(
@@ -89,8 +94,8 @@ def shifted(
 
 
 class SeparableConvolution(nn.Module):
-    """A depthwise convolution, then a product over channels (Chollet 2016). Positions beyond the
-    ends, in other `segments` and at padding are read as zeros."""
+    """A depthwise, then a pointwise convolution (Chollet 2016). Positions beyond the ends, in other
+    `segments` and at padding are read as zeros."""
 
     size: int
     width: int
@@ -111,7 +116,7 @@ class SeparableConvolution(nn.Module):
 def depthwise(
     x: Float[Array, "B T D"], filters: Float[Array, "W D"], segments: Segments | None
 ) -> Float[Array, "B T D"]:
-    """Each channel's convolution with its own filter, in the type of x, with zeros as in `shifted`.
+    """Depthwise convolution: one filter per channel, in x's dtype, with zeros as in `shifted`.
 
     The backward pass stores x instead of its W shifted copies.
     """
@@ -126,9 +131,9 @@ def _depthwise_forward(x, filters, segments):
 def _depthwise_backward(residuals, cotangent):
     x, filters, segments = residuals
     inputs = shifted(x, len(filters), segments)
-    to_filters = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in inputs]
-    to_x = depthwise(cotangent, filters[::-1], segments)
-    return to_x, jnp.stack(to_filters).astype(filters.dtype), None
+    d_filters = [jnp.sum(x * cotangent, axis=(0, 1), dtype=jnp.float32) for x in inputs]
+    d_x = depthwise(cotangent, filters[::-1], segments)
+    return d_x, jnp.stack(d_filters).astype(filters.dtype), None
 
 
 depthwise.defvjp(_depthwise_forward, _depthwise_backward)

@@ -52,5 +52,4 @@ class Interrupted(Exception):  # noqa: N818 (a requested stop, not an error)
         self.signal = signal.Signals(number)
 
     def _render_traceback_(self) -> list[str]:
-        """As that of `UserError`."""
         return [f"{self.signal.name}: {str(self) or 'stopped'}"]

@@ -36,10 +36,9 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class DefaultChoice:
-    """The `default_factory` of a config field for a `Choice`, of which no class is imported before
-    it is used.
+    """A `default_factory` for a `Choice` field that imports the default's class only when called.
 
-    The field's annotation is in quotes: the name of the base class of its values.
+    The field's annotation is the quoted name of one of that class's bases.
 
     Attributes:
       name: the class of the default, "package.module:Class".
@@ -110,7 +109,7 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
         section = hints[name]
         if isinstance(section, type) and issubclass(section, Choice):
             _require_group(value, key)
-            section, value = _chosen(section, fields_by_name[name], value, key)
+            section, value = _choice_class(section, fields_by_name[name], value, key)
         values_by_name[name] = _checked(section, value, key)
     for name, field in fields_by_name.items():
         default = (field.default, field.default_factory)
@@ -140,7 +139,7 @@ def from_choice(kind: Any, values: Mapping[str, Any], at: str) -> Any:
     return from_mapping(named_class(str(fields.pop("name", "")), kind, at), fields, f"{at}.")
 
 
-def _chosen(
+def _choice_class(
     section: Any, field: dataclasses.Field, value: Mapping[str, Any], key: str
 ) -> tuple[Any, dict[str, Any]]:
     """The class that a `Choice` names, or the field's default, and the values of its fields."""
@@ -157,8 +156,8 @@ def _chosen(
 def named_class(name: str, kind: Any, key: str) -> Any:
     """The class with the name "package.module:Class".
 
-    The name may come from an untrusted file, hence only modules of installed packages or of the
-    user's own are imported: none in exports or other data folders, none of the standard library.
+    The name may come from an untrusted file, so only modules of installed packages and the user's
+    own are imported: none of the standard library, of an export or of another data folder.
 
     Args:
       kind: the required base class.
@@ -171,7 +170,7 @@ def named_class(name: str, kind: Any, key: str) -> Any:
     role = kind.__name__.lower()
     try:
         if module not in sys.modules and not _is_in_a_package(module):
-            raise ImportError("of no package that is installed")
+            raise ImportError("not in an installed package")
         resolved = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"{key}={name!r}: no such {role} ({error})") from error
@@ -181,8 +180,8 @@ def named_class(name: str, kind: Any, key: str) -> Any:
 
 
 def _is_in_a_package(module: str) -> bool:
-    """Whether a module's top-level package is installed: it has an __init__.py, no export.json, and
-    is not of the standard library."""
+    """Whether Python finds a module's top-level package, a file or a folder with an __init__.py and
+    no export.json, outside the standard library."""
     package = module.partition(".")[0]
     if not re.fullmatch(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", module):
         return False
@@ -209,7 +208,7 @@ def _require_group(value: Any, key: str) -> None:
 
 
 def _checked(kind: Any, value: Any, key: str) -> Any:
-    """A value as a field's type, of which `from_mapping` lists the possible ones."""
+    """A value checked against, and converted to, a field's type (`from_mapping` lists them)."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if type(None) in arguments:
         (inner,) = (argument for argument in arguments if argument is not type(None))
@@ -238,7 +237,7 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
 
 
 def _element(kind: Any, value: Any, key: str) -> Any:
-    """An element of a field, as `_checked`; errors in a dataclass have its location in front."""
+    """`_checked` of an element; errors of a dataclass are prefixed with its location."""
     if not dataclasses.is_dataclass(kind):
         return _checked(kind, value, key)
     _require_group(value, key)

@@ -18,7 +18,7 @@ from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
 from common_jax.fields import Choice, from_choice, require, to_mapping
 
-WIDEST = 1000  # integers per word that a predictor encodes, whose arrays have room for all words
+WIDEST = 1000  # largest `width` in an export, which determines the memory of a batch
 
 Annotations = Mapping[str, str]  # of a text, by the source's names: {"binary_parse": ...}
 
@@ -156,7 +156,7 @@ def inputs_from_text(text: str) -> list[Any]:
     """The inputs that `inputs_to_text` wrote.
 
     Raises:
-      UserError: for a class that is not installed, unknown fields, or more than `WIDEST`.
+      UserError: for a class that is not installed, unknown fields, or a width above `WIDEST`.
     """
     base: Any = Input
     try:
@@ -165,6 +165,6 @@ def inputs_from_text(text: str) -> list[Any]:
         raise UserError(f"inputs: not a list of objects in JSON ({error})") from error
     inputs = [from_choice(base, values, "inputs") for values in sections]
     for feature in inputs:
-        wide = f"inputs: {feature.name}: {feature.width} numbers; at most {WIDEST}"
-        require(feature.width <= WIDEST, wide)
+        message = f"inputs: {feature.name}: {feature.width} numbers; at most {WIDEST}"
+        require(feature.width <= WIDEST, message)
     return inputs

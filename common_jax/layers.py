@@ -72,11 +72,11 @@ def _layer_norm_backward(residuals, cotangent):
     x, mean, inverse, scale = residuals
     normalised = (x.astype(jnp.float32) - mean) * inverse
     cotangent, rows = cotangent.astype(jnp.float32), tuple(range(x.ndim - 1))
-    to_scale, to_bias = (cotangent * normalised).sum(rows), cotangent.sum(rows)
+    d_scale, d_bias = (cotangent * normalised).sum(rows), cotangent.sum(rows)
     scaled = cotangent * scale.reshape(*(1,) * len(rows), -1)
     along = (scaled * normalised).mean(-1, keepdims=True)
-    to_x = inverse * (scaled - scaled.mean(-1, keepdims=True) - normalised * along)
-    return to_x.astype(x.dtype), to_scale, to_bias
+    d_x = inverse * (scaled - scaled.mean(-1, keepdims=True) - normalised * along)
+    return d_x.astype(x.dtype), d_scale, d_bias
 
 
 layer_norm.defvjp(_layer_norm_forward, _layer_norm_backward)
@@ -99,13 +99,13 @@ def _product_backward(axes, residuals, cotangent):
     x, weights = residuals
     last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
     gathered_weights = gathered(weights.astype(x.dtype), *axes)
-    to_x = jax.lax.dot_general(cotangent, gathered_weights, (((last,), (1,)), ((), ())))
+    d_x = jax.lax.dot_general(cotangent, gathered_weights, (((last,), (1,)), ((), ())))
     if platform() == "cpu":  # lacks some products of bfloat16 with a float32 result
         x, cotangent = x.astype(jnp.float32), cotangent.astype(jnp.float32)
-    to_weights = jax.lax.dot_general(
+    d_weights = jax.lax.dot_general(
         x, cotangent, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
     )
-    return to_x, to_weights.astype(weights.dtype)
+    return d_x, d_weights.astype(weights.dtype)
 
 
 product.defvjp(
@@ -307,8 +307,10 @@ class SelfAttention(_Heads):
 
 
 def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]:
-    """Position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines; for the
-    symbolic length of an export, computed by its program."""
+    """Sinusoidal position encodings (Vaswani et al. 2017, section 3.5), sines first, then cosines.
+
+    Computed by numpy; for the symbolic length of an export, by the exported program.
+    """
     rates = 10_000.0 ** -(np.arange(dim // 2) / max(dim // 2 - 1, 1))
     if not isinstance(length, int):
         return _sinusoids_on_device(length, rates)
@@ -317,8 +319,8 @@ def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]
 
 
 def _sinusoids_on_device(length: Any, rates: np.ndarray) -> Float[Array, "T D"]:
-    """Positions below `NEAR` from a table, which is exact; larger ones from angles in units of
-    2^-32 turns, of which uint32 drops complete turns, as float32 is too coarse for large angles."""
+    """Positions below `NEAR` are read from an exact table. Angles of larger ones are too coarse in
+    float32: they are computed in units of 2^-32 turns, in uint32, which wraps at a full turn."""
     positions = jnp.arange(length, dtype=jnp.uint32)[:, None]
     turns = np.round(rates / (2 * np.pi) * 2**32).astype(np.uint32)
     signed = jax.lax.bitcast_convert_type(positions * turns[None], jnp.int32)  # half a turn at most

@@ -63,11 +63,13 @@ class Mask:
         area = {(m.heads, m.head_edge) for m in (self, other) if m.heads != 1} or {(1, "truncate")}
         directions = {m.direction for m in (self, other)} - {"both"} or {"both"}
         if len(area) > 1 or len(directions) > 1:
-            raise ValueError(f"masks do not combine: {sorted(area)}, {sorted(directions)}")
+            raise ValueError(
+                f"masks do not combine: head areas {sorted(area)}, directions {sorted(directions)}"
+            )
         (heads, head_edge), (direction,) = *area, directions
         return Mask(
-            query_segments=_both(self.query_segments, other.query_segments),
-            key_segments=_both(self.key_segments, other.key_segments),
+            query_segments=_combined_segments(self.query_segments, other.query_segments),
+            key_segments=_combined_segments(self.key_segments, other.key_segments),
             direction=direction,
             window=min(windows, default=None),
             rules=tuple(dict.fromkeys((*self.rules, *other.rules))),
@@ -136,7 +138,7 @@ def segments(
 
 
 def direction(kind: Direction) -> Mask:
-    """Attention to the left, to the right, or alternating by head, each with the own position."""
+    """Attention to the left, to the right, or alternating by head, own position included."""
     return Mask(direction=kind)
 
 
@@ -258,7 +260,7 @@ def _has_ids(segments: Array) -> bool:
     return segments.dtype != bool
 
 
-def _both(a: Array | None, b: Array | None) -> Array | None:
+def _combined_segments(a: Array | None, b: Array | None) -> Array | None:
     if a is None or b is None:
         return b if a is None else a
     if _has_ids(a) and _has_ids(b):

@@ -92,15 +92,15 @@ def outputs_of(
 
 
 def parallel_batches() -> int:
-    """The number of batches that XLA should compute at once: one for each core of a CPU, since the
-    products of a batch are too small for several; one on other devices."""
+    """The number of batches to compute in parallel: one per CPU core, since the products of a batch
+    are too small for several; 1 on other devices."""
     import jax
 
     return available_cores() if jax.default_backend() == "cpu" else 1
 
 
 def available_cores() -> int:
-    """The number of batches for the cores that this process may use."""
+    """The number of CPU cores that this process may use, at most `MOST_AT_ONCE`."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(cores or 1, MOST_AT_ONCE)
 
@@ -110,25 +110,20 @@ class InputTooLargeError(UserError):
 
 
 class BoundedProgram:
-    """A jitted function (parameters, arrays) -> arrays, for arrays whose computation fits memory.
-
-    The memory is what XLA has planned for the compiled program: temporary arrays and outputs.
-    """
+    """A jitted function (parameters, arrays) -> arrays that refuses to run if its compiled program
+    for these shapes needs too much memory, by XLA's plan of temporary arrays and outputs."""
 
     def __init__(self, function: Any, gigabytes: float):
         """
         Args:
-          gigabytes: the most that a computation may need, 2^30 bytes each.
+          gigabytes: the most memory that a computation may need, in GiB.
         """
         self._function, self._gigabytes = function, gigabytes
         self._programs: dict[Any, tuple[Any, float]] = {}
         self._compiling: dict[Any, threading.Lock] = {}
 
     def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-        """
-        Raises:
-          InputTooLargeError: if it would need more memory.
-        """
+        """The function's result; raises InputTooLargeError if it would need more memory."""
         import jax
 
         shapes = tuple((name, shape(array)) for name, array in sorted(arrays.items()))
@@ -143,7 +138,7 @@ class BoundedProgram:
         return outputs
 
     def _compiled(self, shapes: Any, params: Any, arrays: Mapping[str, Any]) -> tuple[Any, float]:
-        """The program for these shapes, None if it needs too much memory, and what it needs."""
+        """The program for these shapes, None if it needs too much memory, and its GiB."""
         if shapes not in self._programs:
             compiled = self._function.lower(params, arrays).compile()
             memory = compiled.memory_analysis()
@@ -218,7 +213,7 @@ class Predictor(abc.ABC):
 
     @classmethod
     def tables(cls, vocabulary: Any) -> Mapping[str, int]:
-        """The number of ids of a vocabulary, by the names of the parameters with a row for each."""
+        """The number of ids of a vocabulary, by the name of each parameter with a row per id."""
         return {}
 
     @abc.abstractmethod
@@ -269,10 +264,11 @@ class Predictor(abc.ABC):
             yield result
 
     def chunks(self, inputs: Iterable[T], waits: bool = False) -> Iterator[list[T]]:
-        """Inputs, or records with them, in lists: those that have arrived, in order.
+        """Inputs, or records with them, in order, in lists of at most `CHUNK` that have arrived; in
+        one list if `reads_all`.
 
         Args:
-          waits: whether lists are filled to `CHUNK`, as for inputs that need no waiting.
+          waits: whether to fill each list to `CHUNK`.
         """
         if self.reads_all:
             return iter([[*inputs]])
@@ -298,13 +294,14 @@ class Predictor(abc.ABC):
             yield line if isinstance(line, Unanswered) else next(answers)
 
     def _answered(self, lines: Sequence[tuple[str, Any]]) -> list[Answer | Unanswered]:
-        """The answers to parsed lines with their locations, of which some may be too long."""
+        """The answers to parsed lines with their locations; halves the list until only lines that
+        are too long alone are unanswered."""
         try:
             return [*self.answers([line for _, line in lines])]
         except InputTooLargeError as error:
             if len(lines) == 1:
                 return [Unanswered(f"{lines[0][0]}: {error}")]
-        half = len(lines) // 2  # the others are answered
+        half = len(lines) // 2
         return [*self._answered(lines[:half]), *self._answered(lines[half:])]
 
     def _read_input(self, place: str, value: Any) -> Any:

@@ -12,12 +12,12 @@ from jaxtyping import Float
 class Answer:
     """The answer of a predictor to one input. Each family has a subclass with its fields.
 
-    A field with the default None that is None is not part of the answer. `str` of an answer is its
-    line; answers of one class with the same line are equal.
+    A field whose default and value are None is left out. `str` of an answer is its line; answers of
+    one class with the same line are equal.
 
     Attributes:
-      plain: the field whose text is the line of an answer that has no other; "" if a line is always
-        a JSON object.
+      plain: the field that is printed as plain text if the answer has no other; "" if a line is
+        always a JSON object.
     """
 
     plain: ClassVar[str] = ""
@@ -68,16 +68,16 @@ class AttentionMap:
 def _fields(part: Any) -> dict[str, Any]:
     values = ((field, getattr(part, field.name)) for field in dataclasses.fields(part))
     return {
-        field.name: _plain(value)
+        field.name: _to_json(value)
         for field, value in values
         if not (value is None and field.default is None)
     }
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """A value of a field as JSON has it."""
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, list | tuple):
-        return [_plain(element) for element in value]
+        return [_to_json(element) for element in value]
     return value.tolist() if hasattr(value, "tolist") else value

@@ -93,13 +93,13 @@ class Schema:
 
     Attributes:
       title: of the task; models with the same one can be compared on one input.
-      line: how a line holds the texts: a single "text", texts parted by a "tab", or a "json"
+      line: how a line holds the texts: a single "text", texts separated by a "tab", or a "json"
         object.
       output: the JSON schema of an output, an object.
       plain: whether the line of an output is plain text (`Answer.plain`), not a JSON object.
       views: of an output, in the order of the page; without any, the page shows the JSON.
       examples: inputs, a text for each of `texts`.
-      explained_length: of the longest text whose explanation is served (`Predictor.lengths`).
+      explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
     """
 
     title: str
@@ -165,11 +165,8 @@ def object_in(line: str) -> dict[str, Any] | None:
     line = line.removeprefix("\ufeff")
     try:
         value = json.loads(line) if line.lstrip().startswith("{") else None
-    except (
-        ValueError,
-        RecursionError,
-    ):  # a text, or JSON whose error `parse` reports
-        return None
+    except (ValueError, RecursionError):
+        return None  # a text, or JSON whose error `parse` reports
     return value if isinstance(value, dict) else None
 
 
@@ -178,5 +175,5 @@ def _require_complete(text: str, place: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UserError(f"{place}: an unpaired surrogate after {error.start}") from None
+        raise UserError(f"{place}: an unpaired surrogate after {error.start} characters") from None
     return text

@@ -8,6 +8,6 @@ _CODE = "import sys; sys.path.append(sys.argv.pop(1)); from {} import main; main
 
 
 def module_process(module: str, *arguments: str) -> list[str]:
-    """The command line of a process that calls `main` of a module, which finds the arguments in
-    `sys.argv[1:]`. Folders in the current one hide no packages."""
+    """The command line of a process that calls `main` of a module with the arguments in
+    `sys.argv[1:]`, without the current folder on `sys.path`."""
     return [sys.executable, "-P", "-c", _CODE.format(module), _ROOT, *arguments]

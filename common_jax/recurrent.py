@@ -1,8 +1,8 @@
 """Recurrent layers over padded texts: LSTM, GRU, and both directions of either.
 
 The product with the inputs is computed for all words at once, that with the state word by word.
-At padding, which is at the end of a row, the state stays as it is and the output is zero; a text
-read backwards begins with its last word.
+Padding is at the end of a row: there the state does not change and the output is zero, in both
+directions.
 """
 
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ class _Recurrent(nn.Module):
         first = self.start(x) if initial is None else initial
         weights = self.weights()
 
-        def one(state: State, word: tuple[Array, Array]) -> tuple[State, Array]:
+        def body(state: State, word: tuple[Array, Array]) -> tuple[State, Array]:
             projected, real = word
             new = self.step(state, projected, weights)
             selected = State(
@@ -73,7 +73,7 @@ class _Recurrent(nn.Module):
             return selected, jnp.where(real[:, None], new.hidden, 0)
 
         words = jnp.swapaxes(self.project(x), 0, 1), jnp.swapaxes(valid, 0, 1)
-        last, hidden = jax.lax.scan(one, first, words, reverse=self.reverse)
+        last, hidden = jax.lax.scan(body, first, words, reverse=self.reverse)
         return jnp.swapaxes(hidden, 0, 1), last
 
     def start(self, x: Float[Array, "B *rest"]) -> State:
@@ -164,9 +164,9 @@ def _cudnn(
         *(x.shape[-1], size, 1, 0.0, False),
     )
     hidden = flipped(hidden, lengths) if reverse else hidden
-    some = (lengths > 0)[:, None]
+    nonempty = (lengths > 0)[:, None]
     states = zip((last[0], cell[0]), initial, strict=True)
-    ends = State(*(jnp.where(some, new, old) for new, old in states))
+    ends = State(*(jnp.where(nonempty, new, old) for new, old in states))
     return jnp.where(valid[..., None], hidden, 0), ends
 
 
@@ -190,7 +190,7 @@ class GRU(_Recurrent):
     def step(
         self, state: State, projected: Float[Array, "B G"], weights: Float[Array, "H G"]
     ) -> State:
-        """The state after the next word (Cho et al. 2014)."""
+        """The state after the next word."""
         of_word = jnp.split(projected, 3, axis=-1)
         of_state = jnp.split(self._product(state.hidden, weights), 3, axis=-1)
         reset, update = (nn.sigmoid(a + b) for a, b in zip(of_word[:2], of_state[:2], strict=True))

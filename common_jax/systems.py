@@ -40,7 +40,7 @@ def system_named(systems: Mapping[str, T], name: str) -> T:
 
 
 def system_config(config: Any, name: str, **fields: Any) -> ml_collections.ConfigDict:
-    """The config of a named system, which its file edits.
+    """The config of a named system, for its config file to edit.
 
     Args:
       config: a task's config, with the system's model.

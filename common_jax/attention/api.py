@@ -13,14 +13,13 @@ from common_jax.masks import Mask, valid
 from common_jax.sharding import platform
 
 Implementation = Literal["auto", "dense", "banded", "chunked"]
-# `auto` is banded for sequences at least this many times as long as the keys of a block: at window
+# "auto" is banded for sequences at least this many times as long as the keys of a block: at window
 # 11 from about 90 tokens, and from about 700 on a TPU. On a CPU (`python -m launch.bench
 # attention`) 1D-CSAN's banded form takes 0.76 of dense's time at 128 tokens and 0.46 at 256.
 # Compiled for an H100 it moves 0.70 of dense's bytes at 128 tokens and 0.46 at 256; for a v5e, by
 # the compiler's cycles, it takes 1.3 times as long at 512 and 0.7 at 1,024.
 BANDED_FROM = 2.25
 BANDED_FROM_ON_TPU = 17.0
-
 
 # What each implementation does not support; see `obstacles`.
 UNSUPPORTED = {

@@ -2,7 +2,7 @@
 
 Only the output and the logarithm of each query's softmax sum are stored for the backward pass (Dao
 et al. 2022, Algorithm 4; Rabe & Staats 2021): no [B, H, T, S] array outlives the call, and on a CPU
-none is larger than its cache.
+none is larger than `CHUNK` elements, or those of one sequence.
 """
 
 import functools
@@ -54,13 +54,13 @@ def _backward(scale: float, residuals, cotangent: Array):
     def chunk(query, key, value, mask, out, log_total, cotangent):
         query, key, value, out, cotangent = map(heads_first, (query, key, value, out, cotangent))
         weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
-        to_weights = product("bhtv,bhsv->bhts", cotangent, value)
-        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `to_weights`, weighted
-        to_scores = (weights * (to_weights - mean) * scale).astype(query.dtype)
+        d_weights = product("bhtv,bhsv->bhts", cotangent, value)
+        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `d_weights`, by weight
+        d_scores = (weights * (d_weights - mean) * scale).astype(query.dtype)
         gradients = (
-            product("bhts,bhsk->bhtk", to_scores, key).astype(query.dtype),
+            product("bhts,bhsk->bhtk", d_scores, key).astype(query.dtype),
             # in this order the larger factor is not transposed
-            jnp.swapaxes(product("bhtk,bhts->bhks", query, to_scores), 2, 3).astype(key.dtype),
+            jnp.swapaxes(product("bhtk,bhts->bhks", query, d_scores), 2, 3).astype(key.dtype),
             jnp.swapaxes(
                 product("bhtv,bhts->bhvs", cotangent, weights.astype(value.dtype)), 2, 3
             ).astype(value.dtype),

@@ -65,21 +65,19 @@ def attend(
     C is absent, or the number of blocks of banded attention, which share `positions`. The division
     by the softmax's sum follows the product with the values, where a query has only V numbers.
     """
-
     area = valid_heads.shape[1]
 
     def of_area(x: Array) -> Array:
         return jnp.concatenate([x if query.ndim == 4 else x[:, :, None]] * area, axis=-1)
 
-    scores = product("...tk,...sk->...ts", query, keys)
-    scores = scores * scale
+    scores = product("...tk,...sk->...ts", query, keys) * scale
     if bias is not None:
         scores = scores + of_area(bias.at(*positions))
     scores = jnp.where(mask_of_area(allowed, valid_heads), scores, MASKED)
     peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
     exponentials = jnp.exp(scores - peak)
     total = exponentials.sum(-1, keepdims=True)
-    # Every area includes the own head, hence `allowed` decides alone whether a query has a key.
+    # Every area includes the query's own head, so `allowed` alone decides whether it has a key.
     has_key = allowed.any(-1, keepdims=True)
 
     if bias is not None and (factor := bias.factor(*positions)) is not None:
@@ -96,9 +94,9 @@ def attend(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def product(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
-    """An einsum of two arrays of one type, summed in float32. The factors in its backward pass have
-    that type too. On a CPU, which lacks some products of bfloat16 with a float32 result, all
-    factors are converted to float32."""
+    """An einsum of two arrays of one dtype, summed in float32; the products of its backward pass
+    have factors of that dtype too. A CPU, which lacks some products of bfloat16 with a float32
+    result, converts the factors to float32."""
     einsum = functools.partial(jnp.einsum, equation, preferred_element_type=jnp.float32)
     if a.dtype == jnp.float32:
         return einsum(a, b)
@@ -109,9 +107,9 @@ def product(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Fl
 def _product_backward(equation, factors, cotangent):
     (a, b), (left, right, out) = factors, equation.replace("->", ",").split(",")
     cotangent = cotangent.astype(a.dtype)
-    to_a = product(f"{out},{right}->{left}", cotangent, b)
-    to_b = product(f"{out},{left}->{right}", cotangent, a)
-    return to_a.astype(a.dtype), to_b.astype(b.dtype)
+    d_a = product(f"{out},{right}->{left}", cotangent, b)
+    d_b = product(f"{out},{left}->{right}", cotangent, a)
+    return d_a.astype(a.dtype), d_b.astype(b.dtype)
 
 
 product.defvjp(lambda equation, a, b: (product(equation, a, b), (a, b)), _product_backward)

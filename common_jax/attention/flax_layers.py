@@ -1,4 +1,4 @@
-"""`attention` in the form in which Flax's attention layers call a function of their user."""
+"""`attention` with the signature of the `attention_fn` of Flax's attention layers."""
 
 from typing import Any
 

@@ -101,12 +101,11 @@ class Evaluation:
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """Properties of the examples. Two evaluations are of the same examples if the properties
-        known of both are equal."""
+        """Properties of the examples; equal values of the common ones mean the same examples."""
         return {LENGTH: self.results[LENGTH].tolist()} if self.results else {}
 
     def mean(self, metric: str) -> float | None:
-        """A metric by its examples' results; None if they have none."""
+        """A metric as the mean of its examples' results; None without them."""
         column = COLUMNS.get(metric, "")
         if column not in self.results:
             return None
@@ -138,8 +137,7 @@ class Evaluation:
 
     @functools.cached_property
     def intervals(self) -> Mapping[str, Sequence[float]]:
-        """The known 95 % intervals of metrics over the examples; by default the note "intervals" of
-        `Task.score`."""
+        """95 % intervals of metrics over the examples; by default the note "intervals"."""
         if not self.run.workdir.is_scored(self.split):
             return {}
         return self.note("intervals", dict[str, tuple[float, float]])
@@ -183,7 +181,7 @@ class Evaluation:
             )
 
     def example_differences(self, baseline: "Evaluation", metric: str) -> Float[np.ndarray, "n"]:
-        """The differences to the baseline of which that of a metric is the mean.
+        """Each example's difference to the baseline; their mean is the metric's difference.
 
         Raises:
           IncomparableError: for different examples, or without results of the examples.
@@ -298,7 +296,7 @@ def notes_by_label(evaluations: Sequence[Evaluation], name: str, json_type: Any)
 
 
 def _cells(numbers: Mapping[str, float]) -> dict[str, Cell]:
-    """Numbers of `Paired` by the columns of a table."""
+    """`Paired.numbers` as cells of a table, by column."""
     cells: dict[str, Cell] = {}
     for name, value in numbers.items():
         if name.endswith("_difference"):
@@ -314,5 +312,5 @@ def _cells(numbers: Mapping[str, float]) -> dict[str, Cell]:
 
 
 def _scale(column: str) -> float:
-    """From a result of the examples to its metric."""
+    """The factor from a result of the examples to its metric."""
     return 100.0 if column in RATES else 1.0

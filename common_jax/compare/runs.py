@@ -23,7 +23,7 @@ class NoCorpusError(UserError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
-    """A run in a report, where `label` is its name."""
+    """A run of a report, named `label` there."""
 
     label: str
     workdir: RunFolder

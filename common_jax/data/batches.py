@@ -30,7 +30,7 @@ class Batches:
     """
 
     def __init__(self, corpus: Corpus, columns: Sequence[str], plan: Plan):
-        """Batches of the given columns; the plan's shapes have their widths in the same order."""
+        """Reads `columns`; the plan's shapes have their widths in the same order."""
         self.corpus, self.columns, self.plan = corpus, tuple(columns), plan
         self._selected: Rows = np.arange
 
@@ -101,13 +101,13 @@ def stream(batches: Batches, position: Position = (0, 0)) -> Iterator[tuple[Posi
       ValueError: if there are no batches, or the position is out of range.
     """
     if not len(batches) or min(position) < 0 or position[1] > len(batches):
-        raise ValueError(f"position {position} of {len(batches)} batches an epoch")
+        raise ValueError(f"position {position}: an epoch has {len(batches)} batches")
     first = position[0] * len(batches) + position[1]
-    return _prefetch(functools.partial(next, _from(batches, first)))
+    return _prefetch(functools.partial(next, _batches_from(batches, first)))
 
 
-def _from(batches: Batches, first: int) -> Iterator[tuple[Position, Batch]]:
-    """The batches of all epochs from the batch number `first` on, with the position of the next."""
+def _batches_from(batches: Batches, first: int) -> Iterator[tuple[Position, Batch]]:
+    """The batches from number `first` on, epoch after epoch, with the position of the next."""
     size = len(batches)
     for number in itertools.count(first // size):
         epoch = batches.epoch(number)
@@ -116,7 +116,7 @@ def _from(batches: Batches, first: int) -> Iterator[tuple[Position, Batch]]:
 
 
 def _prefetch(read: Callable[[], T]) -> Iterator[T]:
-    """The results of repeated calls, of which `_PREFETCHED` are made ahead in a thread."""
+    """The results of repeated calls; a thread makes `_PREFETCHED` of them ahead."""
     reader = ThreadPoolExecutor(1, "batches")
     ahead = collections.deque(reader.submit(read) for _ in range(_PREFETCHED))
     try:

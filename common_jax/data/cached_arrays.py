@@ -1,4 +1,4 @@
-"""A cache beside the prepared corpus for arrays that are a function of it."""
+"""A cache of arrays that are computed from a prepared corpus, in the corpus's folder."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# To be incremented when `choose_shapes` or `pack` changes its result, to invalidate older caches.
+# Increment it when `choose_shapes` or `pack` changes its result, to invalidate older caches.
 _FORMAT = 1
 
 

@@ -1,7 +1,7 @@
 """A prepared corpus: token ids in flat files, built once and read by memory map.
 
-A folder with, for each named column, `COLUMN.tokens` (int32, all rows end to end) and
-`COLUMN.offsets` (int64, rows + 1 of them: where each row starts), and `meta.json`.
+Its folder has `meta.json` and for each column `COLUMN.tokens` (int32, all rows concatenated) and
+`COLUMN.offsets` (int64 [rows + 1], the start of each row).
 """
 
 import contextlib
@@ -36,7 +36,7 @@ Tokens = Sequence[int] | Int[np.ndarray, "_"]
 
 
 class FlatRows(NamedTuple):
-    """Rows of a column end to end, and the length of each."""
+    """The concatenated rows of a column, and the length of each."""
 
     tokens: Int32[np.ndarray, "_"]
     lengths: Int64[np.ndarray, "n"]
@@ -58,8 +58,10 @@ class Corpus:
         """Use `open`."""
         self._rows, self.meta, columns = meta["rows"], meta["meta"], meta["columns"]
         self.columns = tuple(columns)
-        self._offsets = {c: _map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns}
-        self._tokens = {c: _map(path / f"{c}.tokens", _TOKEN, n) for c, n in columns.items()}
+        self._offsets = {
+            c: _memory_map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns
+        }
+        self._tokens = {c: _memory_map(path / f"{c}.tokens", _TOKEN, n) for c, n in columns.items()}
         for name, starts in self._offsets.items():
             if starts[0] or starts[-1] != columns[name] or np.any(starts[1:] < starts[:-1]):
                 raise ValueError(f"{name}.offsets: invalid starts of rows")
@@ -144,8 +146,8 @@ class Corpus:
 class Writer:
     """A context manager that writes a corpus row by row, in constant memory.
 
-    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder. The
-    writer of another process continues from its last `state`.
+    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder. A writer
+    in another process can continue from its last `state`.
 
     Attributes:
       meta: further data in `meta.json`, as JSON.
@@ -202,8 +204,8 @@ class Writer:
         self._rows += count
 
     def state(self) -> dict[str, Any]:
-        """Writes the rows so far to the disk; returns, as JSON, what a writer of another process
-        needs to continue after them."""
+        """Writes the rows so far to the disk; returns, as JSON, the `state` with which another
+        writer continues after them."""
         self._flush()
         for file in self._file.values():
             sync(file)
@@ -250,9 +252,8 @@ def prepare(
     """The folder in `cache_dir` for a fingerprint, built if it does not exist.
 
     The folder's name is a hash of the fingerprint. It is built under a lock in a temporary folder
-    and renamed when it is complete: a second process waits for the first. What a killed one left is
-    given to `build` if it has a record (`common_jax.data.resume`), else deleted. An existing folder
-    is only read.
+    and renamed when it is complete: a second process waits for the first. A killed process's folder
+    is continued if it has a record (`common_jax.data.resume`), else deleted.
 
     With a `cache_dir` in a bucket the folder is on this machine's disk, in
     `common_jax.io.copies.CACHE`: fetched from the bucket and verified if it is there, else built
@@ -262,13 +263,12 @@ def prepare(
       cache_dir: "~" is the home folder.
       fingerprint: all that determines the content, as JSON: first the kind of corpus and the number
         of its format, then the sources' content (`file_identity`) and the settings.
-      build: fills a folder, empty or with a record. Its OSErrors are reported as errors of the
-        cache.
+      build: fills a folder, empty or with a record; its OSErrors become errors of the cache.
 
     Raises:
       UserError: if `cache_dir` cannot be written, or by `build`.
     """
-    text = _text(fingerprint)
+    text = _fingerprint_text(fingerprint)
     path, shared = _folder(cache_dir, text), _shared(cache_dir, text)
     cache_dir, name = path.parent, path.name
     unfinished = cache_dir / f"{name}.tmp"
@@ -308,36 +308,32 @@ def prepare(
 
 def is_prepared(cache_dir: str | Path, fingerprint: Mapping[str, Any]) -> bool:
     """Whether `prepare` has built the folder for a fingerprint."""
-    text = _text(fingerprint)
+    text = _fingerprint_text(fingerprint)
     shared = _shared(cache_dir, text)
     on_disk = _folder(cache_dir, text).is_dir()
     return on_disk or (shared is not None and (shared / _FINGERPRINT).exists())
 
 
-def _text(fingerprint: Mapping[str, Any]) -> str:
+def _fingerprint_text(fingerprint: Mapping[str, Any]) -> str:
     return json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
 
 
 def _folder(cache_dir: str | Path, text: str) -> Path:
     """The folder for a fingerprint."""
-    return cache_on_disk(cache_dir) / _name(text)
+    return cache_on_disk(cache_dir) / _folder_name(text)
 
 
 def _shared(cache_dir: str | Path, text: str) -> AnyPath | None:
     """The folder for a fingerprint in a bucket; None for a cache on a disk."""
-    return as_path(cache_dir) / _name(text) if in_bucket(cache_dir) else None
+    return as_path(cache_dir) / _folder_name(text) if in_bucket(cache_dir) else None
 
 
-def _name(text: str) -> str:
+def _folder_name(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def _fetch(shared: AnyPath, folder: Path) -> bool:
-    """Copies a prepared folder from a bucket; returns whether there is one.
-
-    Raises:
-      UserError: if it is damaged.
-    """
+    """Copies a folder from a bucket; returns whether there is one. Raises UserError for damage."""
     if not (shared / _FINGERPRINT).exists():
         return False
     _log.info("fetching the prepared corpus from %s", shared)
@@ -375,12 +371,11 @@ def file_identity(path: str | Path) -> dict[str, Any]:
 
 def recorded_identity(size: int, sha256: str) -> dict[str, Any]:
     """Identifies the output of code, for a fingerprint: the `file_identity` of the source file that
-    first produced this output, so that corpora prepared since then stay valid. To be changed only
-    if the output changes."""
+    first produced it. Change it only if the output changes, so that prepared corpora stay valid."""
     return {"bytes": size, "sha256": sha256}
 
 
-def _map(path: Path, kind: np.dtype, count: int) -> np.ndarray:
+def _memory_map(path: Path, kind: np.dtype, count: int) -> np.ndarray:
     """Memory-maps a file of `count` elements."""
     size = path.stat().st_size
     if size != count * kind.itemsize:

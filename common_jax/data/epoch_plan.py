@@ -49,9 +49,9 @@ class PlannedEpoch(Sequence[PlannedBatch]):
 
     def __getitem__(self, at):
         batch = self.order[at]
-        here = slice(*self.bounds[batch : batch + 2])
-        examples = self.examples[here]
-        rows = np.arange(len(examples)) if self.rows is None else self.rows[here]
+        members = slice(*self.bounds[batch : batch + 2])
+        examples = self.examples[members]
+        rows = np.arange(len(examples)) if self.rows is None else self.rows[members]
         return PlannedBatch(int(self.shapes[batch]), examples, rows)
 
 
@@ -83,11 +83,10 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
     """At most `max_shapes` nested shapes (widths of the c columns) with the least padding.
 
     Nested: each shape is at least as wide as the one before in every column, and the last fits
-    every example. The choice is optimal among nested shapes, with each example in the first shape
-    that fits it (nesting costs little, as the lengths of two sides correlate). By dynamic
-    programming over the histogram: with C(w) the number of examples that fit the shape w, the
-    fewest positions of i shapes of which w is the last are
-    F_i(w) = C(w) |w| + min over v <= w of (F_{i-1}(v) - C(v) |w|), |w| being the sum of widths.
+    every example. An example is in the first shape that fits it. The choice is optimal among nested
+    shapes, by dynamic programming over the histogram of lengths: with C(w) the number of examples
+    that fit the shape w, and |w| the sum of its widths, the fewest positions of i shapes of which w
+    is the last are F_i(w) = C(w) |w| + min over v <= w of (F_{i-1}(v) - C(v) |w|).
     Widths of very long columns are multiples of a step, which limits the time to about a second.
 
     Raises:
@@ -95,7 +94,9 @@ def choose_shapes(lengths: Int[np.ndarray, "n c"], max_shapes: int) -> Int[np.nd
     """
     lengths = np.asarray(lengths)
     if 0 in lengths.shape or max_shapes < 1:
-        raise ValueError(f"choose_shapes: {lengths.shape} lengths, {max_shapes} shapes")
+        raise ValueError(
+            f"needs lengths and max_shapes of at least 1, not {lengths.shape} and {max_shapes}"
+        )
     widths, count = _histogram(lengths)
     fit = running(np.add, count)
     width = sum(np.ix_(*widths), np.zeros(count.shape, np.int64))
@@ -136,9 +137,9 @@ def _add_shape(best: np.ndarray, fit: np.ndarray, width: np.ndarray) -> np.ndarr
     """F_i from F_{i-1}, both over the grid of widths."""
     result = fit * width  # no smaller shape
     for total in np.unique(width):
-        here = width == total
+        same_total = width == total
         smaller = running(np.minimum, best - fit * total)
-        result[here] += np.minimum(smaller[here], 0)
+        result[same_total] += np.minimum(smaller[same_total], 0)
     return result
 
 
@@ -194,7 +195,7 @@ class Mixture:
 
 
 def _cycled(rows: np.ndarray, count: int, epoch: int, entropy: list[int]) -> np.ndarray:
-    """The draws of an epoch, `count` in each, from `rows` permuted anew in every pass over them."""
+    """The `count` draws of an epoch from `rows`, permuted anew for each pass over them."""
     if not count:
         return rows[:0]
     start = count * epoch
@@ -242,7 +243,7 @@ class BucketPlan(Plan):
         self.rows = by_tokens if batch_size is None else np.full_like(by_tokens, batch_size)
         self._seed = seed
         self._members = _members(lengths, self.shapes, in_order=seed is None)
-        self._above = [_next_holding(self.shapes, i) for i in range(len(self.shapes))]
+        self._above = [_next_shape(self.shapes, i) for i in range(len(self.shapes))]
         self._mixture = mixture
         counts = np.array([len(rows) for rows in self._drawn(0)])
         self._moved_up, self._bounds, self._shapes = self._layout(counts)
@@ -305,6 +306,6 @@ def _members(lengths: np.ndarray, shapes: np.ndarray, in_order: bool) -> list[np
     return members
 
 
-def _next_holding(shapes: np.ndarray, shape: int) -> int | None:
+def _next_shape(shapes: np.ndarray, shape: int) -> int | None:
     above = [i for i in range(shape + 1, len(shapes)) if (shapes[i] >= shapes[shape]).all()]
     return above[0] if above else None

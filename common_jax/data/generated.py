@@ -1,4 +1,4 @@
-"""Parts of the generators of corpora: their data files, splits by value, alternating labels."""
+"""Helpers for generators of corpora: data files, splits by value, alternating labels."""
 
 import importlib.resources
 import itertools
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from common_jax.data.prepared import Split
 
-BUCKETS = 10  # of the values in a generated corpus, one of them for dev and one for test
+BUCKETS = 10  # hash buckets of values, one of them for dev and one for test
 _HELD_OUT: dict[int, Split] = {0: "dev", 1: "test"}
 
 Label = TypeVar("Label")
@@ -16,22 +16,22 @@ Example = TypeVar("Example", bound=Hashable)
 
 
 def read_data(module: str) -> dict[str, Any]:
-    """The content of the TOML file beside a module, e.g. words and sentences of a corpus.
+    """The content of the TOML file beside a module and with its name.
 
     Args:
-      module: its `__name__`; the file has the same name.
+      module: its `__name__`.
     """
     package, _, name = module.rpartition(".")
     return tomllib.loads((importlib.resources.files(package) / f"{name}.toml").read_text("utf-8"))
 
 
 def bucket_split(number: int) -> Split:
-    """The only split of a generated corpus in which a value with this hash occurs."""
+    """The split of values with this hash."""
     return _HELD_OUT.get(number % BUCKETS, "train")
 
 
 def capitalized(text: str) -> str:
-    """The text with its first letter in upper case; unlike `str.capitalize`, the rest stays."""
+    """The text with its first letter in upper case, the rest unchanged."""
     return text[0].upper() + text[1:]
 
 

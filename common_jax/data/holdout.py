@@ -22,7 +22,7 @@ class HoldOut(abc.ABC):
     def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
         """
         Args:
-          splits: to be held out; may be empty.
+          splits: to hold out; may be empty.
           size: of each of them, `data.holdout_size`.
           unit: the name of the counted items for messages.
         """
@@ -76,7 +76,7 @@ class SmallestHashes(HoldOut):
 
 
 class ShuffledGroups(HoldOut):
-    """Groups in a random order, until each split has `size` examples."""
+    """Groups in a random order, until each split has at least `size` examples."""
 
     def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
         super().__init__(splits, size, seed, unit)

@@ -12,10 +12,10 @@ class Layout(NamedTuple):
     """Columns by which a table is recognised.
 
     Attributes:
-      name: for the log, the corpora.
-      columns: the possible columns of each field, in the fields' order. The first is that of the
+      name: of its corpora, for the log.
+      columns: the possible columns of each field, in the fields' order; the first is that of the
         corpus's own JSON lines.
-      optional: those of fields that are read if they are there.
+      optional: the possible columns of optional fields.
       rows: a column with a list of objects, each of which is an example, together with the other
         columns of its row; "" if a row is an example.
     """
@@ -100,7 +100,7 @@ QUESTIONS = (
 
 
 def translation(languages: Sequence[str]) -> tuple[Layout, ...]:
-    """Those of sentence pairs of the source's and the target's language."""
+    """The layouts of sentence pairs in a source and a target language."""
     sides = zip(("source", "target"), ("src", "tgt"), languages, strict=True)
     columns = {
         side: (side, short, *((code.lower(), f"translation.{code.lower()}") if code else ()))

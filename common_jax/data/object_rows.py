@@ -20,7 +20,7 @@ from common_jax.io.json_files import Node, read_json_array, read_json_lines
 
 STARTS = "answer_start"  # the column beside texts of answers
 
-_SAMPLE = 100  # rows of which the columns of a JSON file are found
+_SAMPLE = 100  # rows from which the columns of a JSON file are known
 _BATCH = 4096  # rows of a parquet file decoded at once
 _BUFFER = 2**20  # bytes of a column that are read at once
 
@@ -70,7 +70,7 @@ class ObjectFile:
         return read_json_lines(self.path, bad_examples)
 
     def label_names(self, name: str) -> list[str]:
-        """The names of a column's labels by number, which the hub's parquet files have."""
+        """A column's label names by number, from Hugging Face's metadata in parquet; or empty."""
         if self.format != "parquet":
             return []
         with _parquet(self.path) as file:
@@ -95,7 +95,7 @@ class ObjectFile:
 
 @contextlib.contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """An open parquet file; what is wrong with it is a UserError."""
+    """An open parquet file; errors of reading it become a UserError."""
     import pyarrow  # takes a while
     import pyarrow.parquet
 
@@ -132,7 +132,7 @@ def _field_paths(path: str, kind: Any) -> Iterator[str]:
 
 
 def _value_paths(row: dict[str, Any], start: str = "") -> Iterator[str]:
-    """The paths of the values of a JSON object, also of the first object in a list."""
+    """The paths of the values of a JSON object, with those of the first object in a list."""
     for name, value in row.items():
         yield f"{start}{name}"
         if isinstance(value, list) and value:
@@ -150,7 +150,7 @@ def examples_in(node: Node, rows: str, bad_examples: BadExamples) -> Iterator[No
 
 
 def reader(field: str) -> Callable[[Node, tuple[str, ...]], Any]:
-    """The function that reads a field from a row, by the names that lead to it."""
+    """The function (row, path of names) -> value for a field."""
     return _READERS.get(field, _text)
 
 
@@ -164,7 +164,7 @@ def _text(node: Node, path: tuple[str, ...]) -> str:
     value = node.value
     for name in path:
         value = value.get(name) if type(value) is dict else None
-    if type(value) is str and value.isascii():  # most texts, without the steps that name a mistake
+    if type(value) is str and value.isascii():  # most texts; the path below reports errors
         return value
     return _parent(node, path).get(path[-1], str)
 
@@ -184,7 +184,7 @@ def _text_or_none(node: Node, path: tuple[str, ...]) -> str:
 
 
 def _answers(node: Node, path: tuple[str, ...]) -> Any:
-    """The answers; texts with the starts that are beside them."""
+    """The answers; with the column `STARTS`, if there is one."""
     node = _parent(node, path)
     if not isinstance(node.value, dict) or path[-1] not in node.value:
         node.get(path[-1], list)  # raises

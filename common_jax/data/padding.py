@@ -1,4 +1,4 @@
-"""Batches inference requests of similar length into few padded shapes, to limit recompilation."""
+"""Groups inference requests of similar length into few padded shapes, to limit recompilation."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def groups(lengths: Sequence[tuple[int, ...]], positions: int) -> Iterator[Group
 
     Args:
       lengths: of each example's texts.
-      positions: of the widest text, in a batch; a longer text is a batch of its own.
+      positions: the most in a batch's widest text, rows x width; a longer text is a batch alone.
     """
     return grouped([tuple(map(padded_width, texts)) for texts in lengths], positions)
 

@@ -44,8 +44,8 @@ class Preparation:
 
     Attributes:
       vocabulary_from: the folder, also in a bucket, of a vocabulary that encodes the corpus; None
-        makes one of train.
-      splits: those to prepare; empty for all that the config has.
+        makes one from train.
+      splits: to prepare; empty for all of the config.
       option: suggested by the error for an invalid example (`BadExamples`).
     """
 
@@ -59,7 +59,7 @@ class Preparation:
         return None if self.vocabulary_from is None else local_copy(self.vocabulary_from)
 
     def bad_examples(self, config: "SourceConfig") -> BadExamples:
-        """The policy of a config, with the advice of this preparation."""
+        """The policy of a config, with this preparation's `option`."""
         return BadExamples(config.on_bad_example, self.option)
 
     def identity(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Builder(Protocol):
     """Builds a prepared folder. The constructor accesses no files."""
 
     def settings(self) -> dict[str, Any]:
-        """All but files that determines the folder's content, as JSON."""
+        """All that determines the folder's content except files, as JSON."""
 
     def fingerprint(self) -> dict[str, Any]:
         """All that determines the folder's content, as JSON: `settings` and the content of files.
@@ -112,7 +112,7 @@ class PreparedData(abc.ABC):
     Attributes:
       unit: the name of the examples in messages: "questions".
       config: the family's `DataConfig`.
-      preparation: of a `prepare` that follows.
+      preparation: for the next `prepare`.
     """
 
     unit: ClassVar[str]
@@ -152,8 +152,7 @@ class PreparedData(abc.ABC):
 
     @abc.abstractmethod
     def _adopt_vocabulary(self, folder: Path) -> None:
-        """Reads the prepared folder's vocabulary; raises UserError if it is incompatible with the
-        run's own."""
+        """Reads the folder's vocabulary; raises UserError if the run's own is incompatible."""
 
     def _require_usable(self, folder: Path) -> None:  # noqa: B027
         """Raises UserError if the prepared folder exceeds a limit of the config."""
@@ -164,14 +163,13 @@ class PreparedData(abc.ABC):
 
     @abc.abstractmethod
     def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
-        """The length of each example's input, of the longest text that is not cut into windows."""
+        """The length of each example's input: of its longest text that is not cut into windows."""
 
     def prepare(self) -> None:
         """Builds or opens the prepared folder; a second call does nothing.
 
         Raises:
-          UserError: for a missing or broken file, an invalid example (data.on_bad_example), no
-            examples to train on, too little text for a vocabulary or a held-out split, a cache
+          UserError: for data that are missing, invalid (data.on_bad_example) or too few, a cache
             folder that cannot be written, a corpus beyond a limit of the config, or a vocabulary
             incompatible with the run's.
         """
@@ -190,12 +188,8 @@ class PreparedData(abc.ABC):
         self._path = path
 
     def _fingerprint(self, builder: Builder) -> dict[str, Any]:
-        """The fingerprint of the prepared folder: of the raw files, or if some are missing the one
-        that was recorded when they were last read.
-
-        Raises:
-          UserError: if files are missing or broken, and their digests are not recorded.
-        """
+        """The fingerprint of the prepared folder; if raw files are missing, the one recorded when
+        they were last read. Raises UserError if there is neither."""
         with raw_files.recorded(self.config.cache_dir) as files:
             request = self._request(builder)
             try:
@@ -226,8 +220,8 @@ class PreparedData(abc.ABC):
         return {**builder.settings(), "splits": splits, "fields": {**kept, **absolute}}
 
     def report(self) -> None:
-        """Logs the number of examples, the time of their preparation if it was now, the skipped
-        examples, and those far longer than any in training."""
+        """Logs the number of examples, the time of preparation if they were prepared now, the
+        skipped examples, and those far longer than any in training."""
         sizes = self.split_sizes()
         _log.info("%s in %s", self._size_line(sum(n for n, _ in sizes.values())), self.path)
         for split, (count, dropped) in sizes.items():
@@ -248,7 +242,7 @@ class PreparedData(abc.ABC):
             )
 
     def _size_line(self, total: int) -> str:
-        """The number of examples, and the time of their preparation if it was now."""
+        """The number of examples, and the time of preparation if they were prepared now."""
         origin = "found" if self._seconds is None else f"in {self._seconds:.0f} s prepared"
         return f"{origin} {total:,} {self.unit}"
 

@@ -57,7 +57,7 @@ class QuestionTables:
 
 
 def is_squad(path: Path) -> bool:
-    """Whether a file is not a table, hence JSON of SQuAD's form."""
+    """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
     name = ending(path)
     if name == "json" or name not in ENDINGS:
         filled = (line.lstrip() for line in read_raw_lines(path) if line.strip())
@@ -75,14 +75,14 @@ def read_tables(tables: Sequence[QuestionTable], bad_examples: BadExamples) -> S
 
 
 def _question(row: Row) -> SquadRow:
-    """The question of a row; without an id if it has none."""
+    """The question of a row; its id is "" if it has none."""
     fields, value = row.fields, row.fields["answers"]
     if isinstance(value, str):  # of a table of texts
         value = _parsed(value, row.place)
     if isinstance(value, str) and STARTS in row.named:
         value = {"text": value, STARTS: row.named[STARTS]}
     context, place = fields["context"], f"{row.place}: answers"
-    answers = [_answer(answer, context, place) for answer in _listed(value, place)]
+    answers = [_answer(answer, context, place) for answer in _answer_list(value, place)]
     name, title = (fields.get(field) or "" for field in ("id", "title"))
     return SquadRow(row.place, name, context, fields["question"], answers, title)
 
@@ -99,7 +99,7 @@ def _parsed(text: str, place: str) -> Any:
     return value if is_list or isinstance(value, dict) else text
 
 
-def _listed(value: Any, place: str) -> list[Any]:
+def _answer_list(value: Any, place: str) -> list[Any]:
     """The answers of a row, a list of objects or of texts."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return []
@@ -122,7 +122,7 @@ def _answer(value: Any, context: str, place: str) -> tuple[str, int]:
         raise UserError(f'{place}: needs {{"text": [...], "{STARTS}": [...]}}, or texts')
     start = value.get(STARTS) if isinstance(value, dict) else None
     if isinstance(value, dict) and start is None and value.get(_SPANS):
-        return _of_span(text, value[_SPANS], context, place)
+        return _answer_of_span(text, value[_SPANS], context, place)
     if start is None or start == "":
         if (count := context.count(text)) != 1:
             raise UserError(
@@ -137,9 +137,9 @@ def _answer(value: Any, context: str, place: str) -> tuple[str, int]:
     return text, int(float(start))
 
 
-def _of_span(text: str, spans: Any, context: str, place: str) -> tuple[str, int]:
-    """The first of MRQA's spans, with its last character: [[start, end], ...], or on the hub
-    {"start": [...], "end": [...]}; its text may differ in case."""
+def _answer_of_span(text: str, spans: Any, context: str, place: str) -> tuple[str, int]:
+    """The first of MRQA's spans, [[start, end], ...] or on the hub {"start": [...], "end": [...]}
+    with inclusive ends; the text from the context if it differs in case only."""
     try:
         if isinstance(spans, dict):
             start, end = spans["start"][0], spans["end"][0]

@@ -62,8 +62,8 @@ class RawFiles:
         self._write(request, {"fingerprint": fingerprint, "files": self.identities}, self._corpora)
 
     def recall(self, request: Any) -> tuple[dict[str, Any], list[str]] | None:
-        """The stored fingerprint of a corpus, and those of its files that do not exist; None if it
-        has none, all files exist, or one has changed."""
+        """The stored fingerprint of a corpus, and its missing files; None if no file is missing,
+        one has changed, or nothing is stored."""
         record = self._read(request, self._corpora)
         try:
             files = dict(record["files"])

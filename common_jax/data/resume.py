@@ -1,7 +1,7 @@
-"""The record of a preparation, with which the next process continues after a kill.
+"""The record with which another process continues a killed one's preparation.
 
-A builder records what is finished in its unfinished folder, `RECORD`; `corpus.prepare` leaves a
-folder with a record to the next process, and deletes the record of a complete one.
+A builder writes what is finished into `RECORD` in its unfinished folder; `corpus.prepare` leaves
+such a folder to the next process, and deletes the record of a complete one.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text
 
 RECORD = "resume.json"
-SECONDS = 10.0  # between two records: the work that a kill loses
+SECONDS = 10.0  # between two records; a kill loses the work since the last
 
 
 def read_record(folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Sources of examples: files, TensorFlow Datasets or a generator, alone or joined.
 
-Generic in the content, which a family defines: an iterator of examples, or a complete split if
-questions share passages.
+They are generic in the type of content: an iterator of examples, or a complete split if questions
+share passages.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ class Source(Protocol[T_co]):
         """Identifies its content, as JSON."""
 
     def read(self, bad_examples: BadExamples) -> T_co:
-        """Its content without the examples that `bad_examples` rejects."""
+        """Its content, without the examples that `bad_examples` skips."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,8 +186,7 @@ def held_out_splits(config: "SplitsConfig") -> list[Split]:
 
 
 def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> list[str] | None:
-    """The texts of an example, from their bytes and locations; rejects the first that is not UTF-8
-    and returns None."""
+    """The texts of an example; None, and rejected, if one is not UTF-8."""
     texts = []
     for cell, location in cells:
         try:

@@ -15,7 +15,7 @@ ENDINGS: dict[str, Format] = {
     **{"parquet": "parquet", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json"},
     **{"csv": "csv", "tsv": "lines"},
 }
-_FIRST = 10  # lines of which the format of a file without a known ending is found
+_FIRST = 10  # lines by which the format of a file without a known ending is detected
 _PARQUET_MAGIC = b"PAR1"
 
 
@@ -26,7 +26,7 @@ def format_of(path: Path, separator: str) -> Format:
       separator: of columns; tables without a known ending are split at it, if it is not a tab.
 
     Raises:
-      UserError: for JSON of another form than the name promises.
+      UserError: for JSON of another form than its ending says.
     """
     format = ENDINGS.get(ending(path))
     if format == "json" and json_form(path) == "array":

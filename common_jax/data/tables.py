@@ -75,14 +75,14 @@ class Paths(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table(FileSource):
-    """A table of the format of its name's ending or, without a known one, of its content.
+    """A table in the format of its name's ending or, without a known one, of its content.
 
     Attributes:
       layouts: the known ones. The fields are those of the first, in the order of a table without a
         header.
       columns: the column of each field, by number, name or path (`SplitsConfig.columns_by_field`);
         empty if they are not named.
-      separator: of columns. A tab leaves that of .csv to be found.
+      separator: of columns; with a tab, that of .csv is detected.
       skips_blank: whether blank lines are ignored; they are bad examples otherwise.
       reads_all: whether `Row.named` needs all columns.
       option: the setting of `columns`, for messages.
@@ -97,11 +97,7 @@ class Table(FileSource):
 
     @functools.cached_property
     def format(self) -> Format:
-        """The format.
-
-        Raises:
-          UserError: as `format_of`.
-        """
+        """The format; raises UserError as `format_of`."""
         return format_of(self.path, self.separator)
 
     @property
@@ -147,9 +143,9 @@ class Table(FileSource):
                     yield Row(example.place, fields, example.value)
 
     def _read_names(self, paths: Mapping[str, tuple[str, ...]]) -> list[str]:
-        """The columns that are read of a parquet file."""
-        beside = {STARTS} & {*self.objects.names} if "answers" in paths else set()
-        return sorted({path[0] for path in paths.values()} | beside)
+        """The columns to read of a parquet file."""
+        starts = {STARTS} & {*self.objects.names} if "answers" in paths else set()
+        return sorted({path[0] for path in paths.values()} | starts)
 
     @functools.cached_property
     def objects(self) -> ObjectFile:
@@ -162,7 +158,7 @@ class Table(FileSource):
 
     @functools.cached_property
     def paths(self) -> Paths:
-        """The columns of a table of objects, by `columns` and its own; logs how they were found.
+        """The columns of a table of objects, by `columns` or a known layout; logs them.
 
         Raises:
           UserError: if a named column does not exist, or the columns must be named.
@@ -178,7 +174,7 @@ class Table(FileSource):
             fields = known.columns
         else:
             fields = self._unknown_columns(available)
-        fields = {**fields, **_optional(optional, fields, available)}
+        fields = {**fields, **_optional_columns(optional, fields, available)}
         for column in fields.values():
             several = f"{self.path}: several columns are named {column!r}; rename one of them"
             require(names.count(column) < 2, several)
@@ -203,8 +199,8 @@ class Table(FileSource):
         return str(column)
 
     def _unknown_columns(self, available: Sequence[str]) -> dict[str, str]:
-        """The columns of a table of an unknown layout: those of JSON lines that has some of the
-        fields, of which rows without the others are bad examples."""
+        """The columns of JSON lines of an unknown layout that have some of the fields; rows without
+        the others are bad examples."""
         lower = {name.lower(): name for name in available}
         known = {
             field: next((lower[name] for name in names if name in lower), None)
@@ -227,8 +223,7 @@ class Table(FileSource):
 
     @functools.cached_property
     def form(self) -> Form:
-        """The form of a table of texts, by `columns` and the first row; logs how the columns were
-        found.
+        """The form of a table of texts, by `columns` and the first row; logs the columns.
 
         Raises:
           UserError: if a named column does not exist, or the columns must be named.
@@ -242,13 +237,13 @@ class Table(FileSource):
         header = tuple(names) if is_header else ()
         if header:
             optional = known.layout.optional if known else self.layouts[0].optional
-            added = _optional(optional, numbers, names)
+            added = _optional_columns(optional, numbers, names)
             numbers = {**numbers, **{f: names.index(name) + 1 for f, name in added.items()}}
             chosen = {field: names[number - (number > 0)] for field, number in numbers.items()}
             self._log_columns(known.layout.name if known else "", chosen, names)
         elif first and self.columns and not self.is_example(first):
             _log.info("%s:%d: read as an example, not as a header", self.path, line)
-        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # no column is two fields
+        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # from either end
         if self.columns and not header:
             most = max(len(first), needed) if self.is_csv else 0
         else:
@@ -280,11 +275,11 @@ class Table(FileSource):
         return self._known_columns(names) is not None
 
     def is_example(self, cells: Sequence[str]) -> bool:
-        """Whether a first row without a known name is an example. A subclass may find headers."""
+        """Whether a first row without a known name may be an example, and not a header."""
         return True
 
     def _numbers(
-        self, first: Sequence[str], names: Sequence[str], line: int, known: "_Known | None"
+        self, first: Sequence[str], names: Sequence[str], line: int, known: "_KnownColumns | None"
     ) -> Mapping[str, int]:
         """The numbers of the fields' columns in a table of texts with this first row."""
         if known:
@@ -293,9 +288,9 @@ class Table(FileSource):
             return {field: self._number(names, column) for field, column in self.columns.items()}
         fields, location = self.layouts[0].columns, f"{self.path}:{line}"
         count, listed = len(fields), ", ".join(cell[:40] for cell in names[:20])
-        some = any(_positions(columns, names) for columns in fields.values())
+        has_known = any(_matching_numbers(columns, names) for columns in fields.values())
         require(
-            not first or (not some and (len(first) != count or self.is_example(first))),
+            not first or (not has_known and (len(first) != count or self.is_example(first))),
             f"{location}: no header that is known, and not surely an example: {listed}; "
             f"{self._advice()}",
         )
@@ -325,23 +320,26 @@ class Table(FileSource):
             return True
         at = {f: number if number > 0 else len(names) + 1 + number for f, number in numbers.items()}
         return any(
-            all(at.get(f) in _positions(columns, names) for f, columns in layout.columns.items())
+            all(
+                at.get(f) in _matching_numbers(columns, names)
+                for f, columns in layout.columns.items()
+            )
             for layout in self.layouts
         )
 
-    def _known_columns(self, names: Sequence[str], line: int = 0) -> "_Known | None":
-        """The first known layout of which all columns are there, and its columns by field.
-
-        Raises:
-          UserError: if a field can be several of the columns.
-        """
+    def _known_columns(self, names: Sequence[str], line: int = 0) -> "_KnownColumns | None":
+        """The first known layout of which the table has all columns, with the table's names. Raises
+        UserError if a field can be several of the columns."""
         location = f"{self.path}:{line}" if line else str(self.path)
-        if self.format in ("json", "jsonl"):  # as earlier versions
+        if self.format in ("json", "jsonl"):  # first, as in earlier versions
             columns = self.layouts[0].first_columns
             if {*columns.values()} <= {*names}:
-                return _Known(self.layouts[0], columns)
+                return _KnownColumns(self.layouts[0], columns)
         for layout in self.layouts:
-            at = {field: _positions(columns, names) for field, columns in layout.columns.items()}
+            at = {
+                field: _matching_numbers(columns, names)
+                for field, columns in layout.columns.items()
+            }
             for field, numbers in at.items():
                 several = ", ".join(names[number - 1] for number in numbers)
                 ambiguous = len(numbers) > 1 and (layout is self.layouts[0] or all(at.values()))
@@ -350,7 +348,7 @@ class Table(FileSource):
                     f"{location}: several columns can be the {field}: {several}; {self._advice()}",
                 )
             if all(at.values()):
-                return _Known(layout, {field: names[at[field][0] - 1] for field in at})
+                return _KnownColumns(layout, {field: names[at[field][0] - 1] for field in at})
         return None
 
     def _advice(self, by: Literal["names", "numbers"] = "numbers") -> str:
@@ -370,20 +368,20 @@ class Table(FileSource):
         )
 
 
-class _Known(NamedTuple):
+class _KnownColumns(NamedTuple):
     layout: Layout
     columns: dict[str, str]
 
 
-def _positions(columns: Sequence[str], names: Sequence[str]) -> list[int]:
+def _matching_numbers(columns: Sequence[str], names: Sequence[str]) -> list[int]:
     """The numbers of the names that are one of the columns."""
     return [number for number, name in enumerate(names, start=1) if name.lower() in columns]
 
 
-def _optional(
+def _optional_columns(
     optional: Mapping[str, Sequence[str]], fields: Mapping[str, Any], names: Sequence[str]
 ) -> dict[str, str]:
-    """The column of each optional field that is there and not among `fields`."""
+    """The column of each optional field that the table has and `fields` does not."""
     lower = {name.lower(): name for name in reversed(names)}
     return {
         field: next(lower[column] for column in columns if column in lower)

@@ -13,7 +13,7 @@ from common_jax.errors import UserError
 from common_jax.io.files import decode_line, read_raw_lines
 
 SEPARATORS = ",;\t"  # of CSV
-_SAMPLE = 100  # rows of which the separator is found
+_SAMPLE = 100  # rows by which the separator is detected
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class TextFile:
 
     Attributes:
       is_csv: whether it is parsed as CSV.
-      set_separator: of columns. A tab leaves that of CSV to be found among `SEPARATORS`.
+      set_separator: of columns; with a tab, that of CSV is detected among `SEPARATORS`.
     """
 
     path: Path

@@ -130,7 +130,7 @@ class Dataset:
             raise UserError(f"data.tfds={self.name}: {reason}{known}") from error
 
     def _prepare(self, root: Path) -> None:
-        """Downloads and generates; other processes that need it wait."""
+        """Downloads and prepares the dataset, under a lock."""
         from tensorflow_datasets.core.download import downloader
 
         logging.getLogger("urllib3").setLevel(logging.ERROR)  # else a line for each retry

@@ -25,8 +25,7 @@ from common_jax.text.vectors import Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import ENGLISH, Rule
 
-# Identities of `word_tokenizer` and `sentence_splitter` when they first produced the words of the
-# rule `ENGLISH`: to be changed only if the words change, so that prepared corpora stay valid.
+# Identities of `word_tokenizer` and `sentence_splitter` for the rule `ENGLISH`.
 TOKENISER = [
     recorded_identity(3905, "c21f87d7412ea89871179f98692cff68adcfa8fb41952049a19d9aed8e7d209d"),
     recorded_identity(4727, "fdcfdff97301ba9cc037ef62390a7771d6b5cc29e847de5b2aec6b425381a3d6"),
@@ -72,7 +71,7 @@ class WordLevelData(PreparedData):
         self._vocabulary = prepared
 
     def report(self) -> None:
-        """As `PreparedData.report`, and the share of words with vectors."""
+        """As `PreparedData.report`, and the rule and the share of words with vectors."""
         super().report()
         _log.info("words.rule=%s splits the texts into words", self.vocabulary.rule)
         file = self.path / _COVERAGE
@@ -82,18 +81,18 @@ class WordLevelData(PreparedData):
         coverage = json.loads(file.read_text("utf-8"))
         distinct = sum(coverage["found"].values())
         share = 100 * (1 - coverage["found"]["missing"] / max(1, distinct))
-        where = self.config.vectors
-        _log.info("%.1f%% of %s distinct words have a vector in %s", share, f"{distinct:,}", where)
+        source = self.config.vectors
+        _log.info("%.1f%% of %s distinct words have a vector in %s", share, f"{distinct:,}", source)
         if dropped := summary(coverage["dropped"]):
-            _log.warning("%s: left out %s", where, dropped)
+            _log.warning("%s: left out %s", source, dropped)
         if faulty := coverage.get("faulty"):
-            _log.warning("%s: %d words have none, as their rows are left out", where, faulty)
+            _log.warning("%s: %d words have none, as their rows are left out", source, faulty)
         covered, tokens = coverage.get("tokens", (1, 1))
         if covered < _LEAST_COVERAGE * tokens:
             _log.warning(
                 "%s: only %.1f%% of the text's %s tokens have a vector; is the file of the text's "
                 "language, in UTF-8?",
-                *(where, 100 * covered / tokens, f"{tokens:,}"),
+                *(source, 100 * covered / tokens, f"{tokens:,}"),
             )
 
     @property
@@ -104,7 +103,7 @@ class WordLevelData(PreparedData):
         return self._vocabulary
 
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the vocabulary; a `prepare` that follows reconciles it with its own."""
+        """Reads the run's vocabulary, which a later `prepare` reconciles with the corpus's."""
         self._vocabulary = Vocabulary.load(folder)
 
     def train_plan(
@@ -135,7 +134,7 @@ class WordLevelData(PreparedData):
 def given_vocabulary(
     folder: Path, rule: Rule, rows: int, char_rows: int = 0, vectors: Vectors | None = None
 ) -> Vocabulary:
-    """The vocabulary of another run; if its vectors are fixed, with the further words of `vectors`.
+    """The vocabulary of another run, extended by the words of `vectors` if its vectors are fixed.
 
     Args:
       rule: `words.rule`.
@@ -143,7 +142,7 @@ def given_vocabulary(
       char_rows: `words.char_rows`; 0 if characters are not used.
 
     Raises:
-      UserError: if it has another rule, does not have as many words, or has other vectors.
+      UserError: if it has another rule, more ids than `rows`, or other vectors.
     """
     vocabulary = Vocabulary.load(folder)
     if vocabulary.rule != rule:
@@ -151,10 +150,9 @@ def given_vocabulary(
             f"words.rule={rule}: {folder} has words of words.rule={vocabulary.rule}; set it to that"
         )
     if (vocabulary.table is None) != bool(rows):
-        needed = (
-            "fixed vectors; set data.vectors and words.rows=0" if rows else "words.rows, no vectors"
-        )
-        raise UserError(f"{folder}: a vocabulary of {needed}")
+        kind = "fixed" if rows else "trained"
+        needed = "data.vectors and words.rows=0" if rows else "words.rows, and no data.vectors"
+        raise UserError(f"{folder}: its word vectors are {kind}; set {needed}")
     if vocabulary.size > rows > 0:
         raise UserError(f"words.rows={rows}: {folder} has {vocabulary.size}; set it to that run's")
     if vocabulary.char_size > char_rows > 0:

@@ -1,4 +1,4 @@
-"""Base class of configs with a rule of words (`common_jax.text.word_tokenizer`)."""
+"""Base class of configs with a word-splitting rule (`common_jax.text.word_tokenizer`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class WordLevelConfig:
-    """Base of configs with sections `words` and `data`: the rule of words, `words.rule`."""
+    """Base of configs with sections `words` and `data`, which sets `words.rule`."""
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Names the rule of words of configs of earlier versions, which had one."""
+        """Adds `words.rule` to configs of earlier versions, which had only `ENGLISH`."""
         words = values.get("words", {})
         known = isinstance(words, Mapping)
         return {**values, "words": {"rule": ENGLISH, **words} if known else words}
 
     def completed(self: T, overridden: Mapping[str, Any]) -> T:
-        """The config with the rule of words for all scripts if its files are not the config
-        file's."""
+        """The config, with `UNICODE` if the command line replaced all of `data.train`'s files and
+        did not set the rule."""
         config: Any = self
         before = overridden.get("data.train")
         if "words.rule" in overridden or before is None or config.data.source != "files":

@@ -1,4 +1,4 @@
-"""Stored weights beside those of float32 on a split: scores, and seconds of an exported program."""
+"""Compares stored weights with float32 on a split: scores, and seconds of an exported program."""
 
 import dataclasses
 import functools
@@ -27,16 +27,16 @@ ROUNDS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Values by type of the weights: "float32" and that of the export.
+    """Scores and seconds by dtype of the weights: "float32" and that of the export.
 
     Attributes:
-      split: the split of the run's data.
+      split: of the run's data.
       scores: the metrics of the split.
-      seconds: of the exported program for `examples` of the split, compiled; the median of
-        `ROUNDS`. Empty for a format without programs.
+      seconds: of the compiled program for `examples` examples of the split, the median of
+        `ROUNDS`; empty for a format without programs.
       examples: their number.
-      program: the static arguments of the program; "" if it has none.
-      device: that computes it.
+      program: its static arguments; "" if it has none.
+      device: that it runs on.
     """
 
     split: str
@@ -53,10 +53,8 @@ def compare(
     """Evaluates and times both weights.
 
     Args:
-      task: with its vocabulary; this prepares its corpus.
-      params: float32.
-      weights: as stored.
-      manifest: of the export.
+      task: with its vocabulary; its corpus is prepared.
+      params, weights: in float32, and as the export of `manifest` stores them.
       split: one of `Task.splits`.
 
     Raises:
@@ -88,7 +86,7 @@ def require_split(task: Task, split: str) -> None:
 
 
 def _batches(task: Task, split: str) -> tuple[list[Batch], int]:
-    """The arrays of the first batches of a split that have `EXAMPLES`, and their examples."""
+    """The first batches of a split with at least `EXAMPLES` examples, and the examples' number."""
     batches, examples = list[Batch](), 0
     for batch in task.split_batches(split).epoch(0):
         batches.append({name: batch[name] for name in task.inputs})
@@ -99,7 +97,7 @@ def _batches(task: Task, split: str) -> tuple[list[Batch], int]:
 
 
 def _medians(calls: Mapping[str, Callable[[Batch], Any]], batches: list[Batch]) -> dict[str, float]:
-    """Median seconds of each call for all batches, compiled, in turn."""
+    """Median seconds of each call for all batches, without a first round, which compiles."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _, (name, call) in itertools.product(range(1 + ROUNDS), calls.items()):
         start = time.perf_counter()

@@ -66,18 +66,18 @@ def export(
       average, ema: which parameters, as for `read_parameters`.
       choices: for "stablehlo", static arguments of the programs, such as {"beam_size": [4, 1]};
         empty for `Task.programs`.
-      decoding: for "stablehlo" and "ctranslate2", other options of decoding than the run's, such
-        as {"length_penalty": 1.0}.
+      decoding: for "stablehlo" and "ctranslate2", decoding options that replace the run's, such as
+        {"length_penalty": 1.0}.
       dtype: in which the weights are stored (`common_jax.export.weights`).
-      split: of the run's data, on which the stored weights are compared with those of float32 for
-        the card (`common_jax.deploy.comparison`); "" for no comparison.
+      split: of the run's data, on which the stored weights are compared with float32 for the card
+        (`common_jax.deploy.comparison`); "" for no comparison.
       command, license: for the model card (`model_card`).
       name: by which the card loads it; "" for the folder.
 
     Raises:
-      UserError: if the folder exists or cannot be written, the run has no checkpoint, or its
-        predictor does not have the choices, or the format cannot have the model or the dtype; for a
-        `split` without its data, or one that does not go with format and dtype.
+      UserError: if the folder exists or cannot be written, the run has no checkpoint, its predictor
+        lacks a choice, the format does not support the model or the dtype, or `split` has no data
+        or does not go with format and dtype.
     """
     target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
     if target.exists() if in_bucket(target) else os.path.lexists(target):
@@ -93,7 +93,7 @@ def export(
         format=format,
         predictor=f"{task.predictor_class.__module__}:{task.predictor_class.__qualname__}",
         settings=vars(task.settings),
-        programs={_file(static): dict(static) for static in programs},
+        programs={_program_file(static): dict(static) for static in programs},
         source={"step": parameters.step, "average": parameters.average, "ema": parameters.ema},
         versions=versions(),
         dtype=dtype,
@@ -102,10 +102,10 @@ def export(
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
         disk = None if in_bucket(target) else target.parent
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as beside:
-            folder = Path(beside) / target.name
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as temporary:
+            folder = Path(temporary) / target.name
             folder.mkdir()
-            _fill(folder, workdir, task, parameters.values, weights, manifest)
+            _write_files(folder, workdir, task, parameters.values, weights, manifest)
             name, about = name or str(out), (parameters, weights, manifest, comparison)
             card = model_card(workdir, task, *about, command, name, license)
             (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
@@ -142,7 +142,7 @@ def _programs(
     return task.programs(*choices.values())
 
 
-def _fill(
+def _write_files(
     folder: Path,
     workdir: RunFolder,
     task: Task,
@@ -150,12 +150,7 @@ def _fill(
     weights: Params,
     manifest: Manifest,
 ) -> None:
-    """Writes the files of an export, but for its card.
-
-    Args:
-      params: float32.
-      weights: as stored.
-    """
+    """Writes the files of an export except its card: of `params`, float32, and stored `weights`."""
     write_json(folder / MANIFEST, shareable(vars(manifest)))
     write_json(folder / CONFIG, shareable(read_json(workdir.config_file).value))
     (folder / VOCABULARY).mkdir()
@@ -163,8 +158,8 @@ def _fill(
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
             saver.save((folder / ORBAX).absolute(), params)
-        for file in (folder / ORBAX).rglob("commit_success.txt"):  # exists; names its folder
-            file.write_text("")
+        for file in (folder / ORBAX).rglob("commit_success.txt"):
+            file.write_text("")  # it named this folder, and need only exist
         return
     if manifest.format == "ctranslate2":
         task.write_engine(params, folder / ENGINE, manifest.dtype)
@@ -180,6 +175,6 @@ def _fill(
             (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, task.inputs))
 
 
-def _file(static: Mapping[str, int]) -> str:
+def _program_file(static: Mapping[str, int]) -> str:
     stem = "-".join(f"{name}-{value}" for name, value in static.items())
     return f"{stem or 'program'}.stablehlo"

@@ -21,7 +21,7 @@ class LoadedModel:
     Attributes:
       path: its folder.
       kind: the class of its predictors.
-      make: a predictor with the given options.
+      make: makes a predictor with the given options.
     """
 
     path: AnyPath
@@ -54,9 +54,8 @@ def load(
     Args:
       path: the folder of the run or of the export; or the name of an export,
         hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE or demo:NAME (`common_jax.io.named`).
-      untrusted: limits of the process in which the programs of a stranger's export run; None for an
-        export of one's own, whose programs run in this process, and for the limits' defaults with
-        one by name.
+      untrusted: limits of a separate process that runs the export's programs; None runs them in
+        this process, unless the export is from a hub or an archive: then it means `Limits()`.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
         use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
         that the computation for a text or a batch may need, in GiB.
@@ -91,9 +90,9 @@ def load_model(
     if export is not None and export.is_foreign:
         untrusted = untrusted or Limits()
     if export is not None and export.manifest.format == "stablehlo":
-        return _of_programs(export, max_memory, untrusted)
+        return _load_programs(export, max_memory, untrusted)
     if export is not None and export.manifest.format == "ctranslate2" and untrusted is None:
-        return _of_engine(export)
+        return _load_engine(export)
     if untrusted is not None:
         what = "a run" if export is None else f"an export in the format {export.manifest.format}"
         raise UserError(
@@ -116,7 +115,7 @@ def load_model(
 
 
 def predictor_class(path: str | AnyPath | Export) -> type[Predictor]:
-    """The class of `load`'s result, whose options the commands have as flags.
+    """The class of `load`'s result.
 
     Raises:
       UserError: if the folder is neither a run's nor an export's.
@@ -136,7 +135,7 @@ def _export_at(path: str | AnyPath | Export) -> Export | None:
     return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
 
 
-def _of_engine(export: Export) -> LoadedModel:
+def _load_engine(export: Export) -> LoadedModel:
     cls, vocabulary, settings = _text_interface(export)
     programs = cls.engine(export.path / ENGINE, vocabulary, settings)
     return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))
@@ -150,7 +149,7 @@ def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:
     return cls, cls.read_vocabulary(export.path / VOCABULARY), settings
 
 
-def _of_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
+def _load_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
     from common_jax.export.stablehlo import ExportedPrograms
 
     if limits is not None:

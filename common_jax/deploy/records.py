@@ -132,9 +132,9 @@ class TableRecords(Records):
         collected = _Collected()
         rows = self._objects if self.table.has_objects else self._texts
         for record in rows(collected):
-            yield from _unread(collected)
+            yield from _unread_rows(collected)
             yield record
-        yield from _unread(collected)
+        yield from _unread_rows(collected)
 
     def _texts(self, collected: _Collected) -> Iterator[Record]:
         for row in self.table.rows(collected):
@@ -158,7 +158,7 @@ class TableRecords(Records):
             yield Record(Input(node.place, value), columns)
 
 
-def _unread(collected: _Collected) -> Iterator[Record]:
+def _unread_rows(collected: _Collected) -> Iterator[Record]:
     while collected.reasons:
         yield Record(Input("", Unanswered(collected.reasons.pop(0))), {})
 
@@ -176,17 +176,17 @@ class SquadRecords(Records):
                     columns = node.value if isinstance(node.value, dict) else {}
                     value: Mapping[str, Any] | Unanswered
                     try:
-                        texts = paragraph.get("context", str), node.get("question", str)
-                        name = {"id": node.get("id", str)} if "id" in columns else {}
-                        value = {**name, **dict(zip(("context", "question"), texts, strict=True))}
+                        context, question = paragraph.get("context", str), node.get("question", str)
+                        value = {"context": context, "question": question}
+                        value |= {"id": columns["id"]} if "id" in columns else {}
                     except UserError as error:
                         value = Unanswered(str(error))
                     yield Record(Input(node.place, value), columns)
 
 
 def file_records(path: Path, columns: str, schema: Schema) -> Records:
-    """The records of a file: a table if its ending is one's or `columns` are given, else lines; for
-    a reader also JSON of SQuAD's form.
+    """The records of a file: of a table if `columns` are given or its ending is a table's, of a
+    SQuAD file if the schema's texts are context and question, or else of lines.
 
     Args:
       columns: of the texts, as `data.columns`; "" for known names.
@@ -222,7 +222,7 @@ class Results(abc.ABC):
         """Writes a result."""
 
     def close(self) -> None:  # noqa: B027 (not all have something to do)
-        """Writes what has waited."""
+        """Writes what is still pending."""
 
     def _fields(self, record: Record, result: Answer | Unanswered) -> dict[str, Any]:
         """The answer's fields, or the error, under names that the record does not have."""
@@ -239,7 +239,7 @@ def _unused(name: str, columns: Iterable[str]) -> str:
 
 
 class AnswerLines(Results):
-    """A line for each answer. An error is an object, or where answers are plain text an empty line
+    """A line for each answer. An error is a JSON object, or if answers are plain text an empty line
     and a message on standard error."""
 
     def write(self, record: Record, result: Answer | Unanswered) -> None:
@@ -280,7 +280,7 @@ class CsvRows(Results):
         self._write(record, result)
 
     def close(self) -> None:
-        """Writes the errors of a file without an answer."""
+        """Writes the errors of an input without any answer."""
         if not self._names:
             self._start([])
 
@@ -303,7 +303,7 @@ def _cell(value: Any) -> Any:
 
 
 def results_to(path: Path | None, records: Records, file: Any, schema: Schema) -> Results:
-    """The form of the results: by the ending of the file's name a table, or else lines.
+    """The writer of results: CSV or JSON lines by the ending of `path`, or else `AnswerLines`.
 
     Raises:
       UserError: for CSV of records that are no rows of texts.

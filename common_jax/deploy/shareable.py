@@ -1,4 +1,4 @@
-"""What an export tells of the machine that made it: nothing."""
+"""Removes the folders of this machine from what an export stores."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ _FOLDERS = re.compile(  # of an absolute path, or of one below a home
 
 
 def shareable(value: Any) -> Any:
-    """A value of JSON with the last component of each absolute path in its texts."""
+    """A JSON value in whose texts each absolute path is shortened to its last component."""
     if isinstance(value, dict):
         return {key: shareable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The head of a model card, by which hubs index it: YAML between two lines of dashes."""
+"""The YAML metadata at the head of a model card, by which hubs index it."""
 
 import json
 import re
@@ -14,13 +14,13 @@ _LONGEST = 2**16  # characters of a card that are read
 
 
 def head(fields: Mapping[str, Any]) -> str:
-    """The head with these fields; JSON, of which each value is YAML too."""
+    """The YAML block with these fields; values are JSON, which is valid YAML."""
     lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
     return "\n".join(("---", *lines, "---"))
 
 
 def require_head(card: Path) -> None:
-    """Raises UserError for a card without the fields of a head that a hub needs."""
+    """Raises UserError if a card's head lacks one of `FIELDS`."""
     try:
         with card.open(encoding="utf-8", errors="replace") as file:
             match = _HEAD.match(file.read(_LONGEST))

@@ -1,7 +1,6 @@
-"""Programs of an export that is not trusted: compiled and run in a process of their own.
+"""Compiles and runs an untrusted export's programs in a process with limits of time and memory.
 
-The process has the export's folder and this package, and limits of time and memory. The two sides
-exchange names, JSON and safetensors, so that nothing that the process sends is executed.
+The two exchange file names, JSON and safetensors: nothing that the process sends is executed.
 """
 
 import contextlib
@@ -31,13 +30,13 @@ from common_jax.processes import module_process
 ERRORS = {"error": UserError, "too large": InputTooLargeError}  # by their names in an answer
 _MODULE = "common_jax.export.child_main"
 _LONGEST = 2**30  # bytes of an answer
-_TICK = 0.05  # seconds between two looks at the process
+_TICK = 0.05  # seconds between two checks of the limits
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Of a process.
+    """Limits of a process.
 
     Attributes:
       seconds: of a call, with the compilation of its program.
@@ -53,16 +52,10 @@ class Limits:
 
 
 class ChildPrograms:
-    """The programs of an export, in a process that starts when it is needed.
-
-    Calls of several threads wait for one another.
-    """
+    """The programs of the export in a folder, in a process that starts at the first call. Calls of
+    several threads are serialized."""
 
     def __init__(self, path: Path, limits: Limits):
-        """
-        Args:
-          path: of the export.
-        """
         self._path, self._limits, self._lock = path, limits, threading.Lock()
         self._process: subprocess.Popen | None = None
         self._connection: Connection | None = None
@@ -77,7 +70,7 @@ class ChildPrograms:
         return functools.partial(self._call, file, memory)
 
     def _call(self, file: str, memory: float, arrays: Mapping[str, np.ndarray] | None) -> Any:
-        """The outputs of a program, a tree of arrays; without arrays only reads the program."""
+        """The outputs of a program, a tree of arrays; None as `arrays` only reads the program."""
         with self._lock:
             try:
                 return self._answer(file, memory, arrays)
@@ -85,7 +78,7 @@ class ChildPrograms:
                 raise UserError(f"{self._place(file)}: {self._reason(error)}") from error
             except UserError:
                 raise
-            except BaseException:  # an interruption: the answer would be taken for the next one
+            except BaseException:  # interrupted: the next call would receive this one's answer
                 self.stop()
                 raise
 
@@ -109,7 +102,7 @@ class ChildPrograms:
         for name, error in ERRORS.items():
             if name in answer:
                 raise error(str(answer[name])[:1000])
-        return _filled(answer["tree"], load(self._receive(file, deadline)))
+        return _with_arrays(answer["tree"], load(self._receive(file, deadline)))
 
     def _receive(self, file: str, deadline: float) -> bytes:
         """The next message; raises UserError when a limit is exceeded."""
@@ -159,16 +152,12 @@ class ChildPrograms:
         return str(self._path / file)
 
 
-def _filled(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """A tree with arrays in the place of their numbers.
-
-    Raises:
-      ValueError: if it has another form.
-    """
+def _with_arrays(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """A tree whose leaves are names of arrays, with the arrays; raises ValueError for others."""
     if isinstance(tree, dict):
-        return {name: _filled(value, arrays) for name, value in tree.items()}
+        return {name: _with_arrays(value, arrays) for name, value in tree.items()}
     if isinstance(tree, list):
-        return [_filled(value, arrays) for value in tree]
+        return [_with_arrays(value, arrays) for value in tree]
     if str(tree) not in arrays:
         raise ValueError(f"no array {str(tree)[:20]}")
     return arrays[str(tree)]

@@ -45,5 +45,5 @@ def _serve(connection: Connection, path: Path) -> None:
 
 
 def main() -> None:
-    """Serves the connection whose number is the first argument."""
+    """Serves the connection of the file descriptor argv[1] for the export in the folder argv[2]."""
     _serve(Connection(int(sys.argv[1])), Path(sys.argv[2]))

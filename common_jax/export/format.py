@@ -86,7 +86,7 @@ class Export:
     """An exported model: the folder `path` with its `manifest`.
 
     Attributes:
-      is_foreign: whether it was loaded from a hub or an archive, and hence is not trusted.
+      is_foreign: whether it is from a hub or an archive, and hence not trusted.
     """
 
     def __init__(self, path: str | AnyPath):
@@ -97,8 +97,8 @@ class Export:
           path: its folder, or its name (`common_jax.io.named`).
 
         Raises:
-          UserError: if the folder is no export, of a newer version, or damaged; of a name, also if
-            its format is "orbax", or its card has not the fields that a hub needs.
+          UserError: if the folder is no export, of a newer version, or damaged; if it is foreign,
+            also for the format "orbax" or a card without the fields that a hub needs.
         """
         if in_bucket(path) and not self.is_at(path):
             raise UserError(self._missing(as_path(path)))
@@ -121,7 +121,7 @@ class Export:
         return manifest
 
     def _require_foreign(self) -> None:
-        """Raises UserError for an export that is not loaded by name."""
+        """Raises UserError for the format "orbax" or an incomplete card."""
         require(
             self.manifest.format != "orbax",
             f"{self.path}: an export in the format orbax, which is not loaded by name",
@@ -130,12 +130,12 @@ class Export:
 
     @staticmethod
     def is_at(path: str | AnyPath) -> bool:
-        """Whether the folder has an export's manifest; names are those of exports."""
+        """Whether a path is a name (`common_jax.io.named`) or a folder with a manifest."""
         return is_name(path) or (as_path(path) / MANIFEST).exists()
 
     @staticmethod
     def _missing(path: AnyPath) -> str:
-        """The error of a folder without a manifest."""
+        """The message for a folder without a manifest."""
         run = (path / CONFIG).exists() and (path / "checkpoints").is_dir()
         hint = "; it is a run: give it as --workdir" if run else ""
         return f"{path}: not an export (no {MANIFEST}){hint}"

@@ -1,7 +1,7 @@
-"""What an exported program may do: compute on arrays.
+"""Checks that an exported program only computes on arrays.
 
-Custom calls run native functions by name: a callback, say, calls an address of the process that
-made the program. Other operations communicate with the host or with other devices.
+Custom calls run native functions by name (a callback calls an address of the process that made the
+program), and other operations communicate with the host or with other devices.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from jax.interpreters import mlir
 from common_jax.errors import UserError
 
 DIALECTS = {"builtin", "func", "stablehlo", "chlo"}
-CUSTOM_CALLS = {  # both of symbolic dims, and gone once these are known
+CUSTOM_CALLS = {  # only with symbolic dims; removed once these are known
     "shape_assertion",  # jax's check of dims
     "stablehlo.dynamic_reduce_window",  # a cumulative sum; its reducer is a function of the program
 }
@@ -41,7 +41,7 @@ def require_allowed(program: export.Exported, place: str) -> None:
 
 
 def _not_allowed(module: Operation) -> Iterator[str]:
-    """The operations that are not allowed."""
+    """The operations of a module that are not allowed."""
     names = list[str]()
 
     def visit(operation: Operation) -> WalkResult:

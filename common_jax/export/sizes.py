@@ -1,4 +1,4 @@
-"""Sizes that an export declares, checked before memory is taken for them."""
+"""Checks of the sizes that an export declares, before memory is allocated for them."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _SMALL = 2**20  # a size that needs no check
 
 
 def require_memory(export: Export, memory: int) -> None:
-    """Raises UserError if the parameters, the programs and the vocabulary have more bytes."""
+    """Raises UserError if parameters, programs and vocabulary have more than `memory` bytes."""
     size = _bytes(export, PARAMETERS, PROGRAMS, VOCABULARY)
     require(
         size <= memory,
@@ -30,7 +30,7 @@ def require_rows(export: Export, ids: Mapping[str, int]) -> None:
     """Raises UserError if a table of the parameters has no row for an id of the vocabulary.
 
     Args:
-      ids: their number, by the names of tables (`Predictor.tables`).
+      ids: the number of ids, by the name of the table (`Predictor.tables`).
     """
     file = export.path / PARAMETERS
     try:
@@ -49,7 +49,7 @@ def require_rows(export: Export, ids: Mapping[str, int]) -> None:
 
 
 def require_config(export: Export) -> None:
-    """Raises UserError for a size in the config that the parameters' files cannot have."""
+    """Raises UserError for a size in the config larger than the parameters' files."""
     file = export.path / CONFIG
     config = read_json(file).get("config", dict)
     most = max(_SMALL, _bytes(export, PARAMETERS, ORBAX))

@@ -1,7 +1,6 @@
 """Exported StableHLO programs, which XLA runs on a CPU, a GPU or a TPU without model code.
 
-A program maps parameters and arrays to arrays, with symbolic dims for the number of rows and the
-lengths.
+A program maps parameters and arrays to arrays; numbers of rows and lengths are symbolic dims.
 """
 
 import contextlib
@@ -31,11 +30,12 @@ PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -> bytes:
-    """Exports `serve(params, arrays)`, which takes float32 parameters, for `params`.
+    """Exports `serve(params, arrays)`, which takes float32 parameters, as a program that takes
+    stored ones.
 
     Args:
-      params: the shapes and types of the parameters as they are stored, which the program restores.
-      inputs: each array's dims, with letters for symbolic ones, and type.
+      params: the shapes and dtypes of the stored parameters.
+      inputs: each array's dims, with letters for symbolic ones, and dtype.
 
     Raises:
       UserError: if it does anything but compute on arrays.
@@ -53,7 +53,7 @@ def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -
 
 @contextlib.contextmanager
 def _without_file_names() -> Iterator[None]:
-    """Programs do not tell where they were made by the source files of their operations."""
+    """Omits the names of source files from the operations of programs."""
     before = jax.config.jax_hlo_source_file_canonicalization_regex
     jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*")
     try:
@@ -63,13 +63,9 @@ def _without_file_names() -> Iterator[None]:
 
 
 class Programs:
-    """The programs of an export, which share its parameters."""
+    """The programs of the export in a folder, which share its parameters."""
 
     def __init__(self, path: Path):
-        """
-        Args:
-          path: of the export.
-        """
         self._path = path
 
     def compute(self, file: str, memory: float) -> Compute:
@@ -79,8 +75,8 @@ class Programs:
           memory: the most that a computation may need, in GiB.
 
         Raises:
-          UserError: if it cannot be read, does anything but compute on arrays, or has parameters
-            that the export has not.
+          UserError: if it cannot be read, does anything but compute on arrays, or expects other
+            parameters than the export's.
         """
         place = self._path / PROGRAMS / file
         call = BoundedProgram(jax.jit(self._read(place).call), memory)
@@ -131,7 +127,7 @@ class ExportedPrograms(CompiledFunctions):
           path: of the export.
           choices: the static arguments of each program, by its file.
           made_with: the version of jax; older ones may not read the programs.
-          limits: of the process in which programs run that are not trusted; None for this process.
+          limits: of a process for untrusted programs; None runs them in this process.
 
         Raises:
           UserError: if this jax is older.

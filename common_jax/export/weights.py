@@ -31,10 +31,10 @@ _KERNEL, _TABLE = re.compile(r"(.*_)?kernel|recurrent"), re.compile(r".*_embeddi
 
 
 def stored(params: Mapping[str, Any], dtype: Dtype) -> dict[str, Any]:
-    """Nested float32 parameters with the weights in a type, and their scales beside them."""
+    """Nested float32 parameters with their weights in `dtype`, and the scales of int8 ones."""
     arrays: dict[str, Any] = {}
     for name, array in named_parameters(params).items():
-        axis = _inputs(name)
+        axis = _input_axis(name)
         if dtype == "float32" or axis is None or array.ndim < 2 or array.size < SMALL:
             arrays[name] = array
         elif dtype == "bfloat16":
@@ -68,7 +68,7 @@ def require_scales(place: str, params: Mapping[str, Any]) -> None:
             raise UserError(f"{place}: {name}: a scale that is not positive and finite")
 
 
-def _inputs(name: str) -> int | None:
+def _input_axis(name: str) -> int | None:
     """The axis of the inputs of an output channel; None for an array that stays float32."""
     last = name.rpartition("/")[2]
     return -2 if _KERNEL.fullmatch(last) else -1 if _TABLE.fullmatch(last) else None

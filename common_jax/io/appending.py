@@ -14,7 +14,7 @@ def open_to_append(path: AnyPath) -> "io.FileIO | AppendedObject":
 
 
 class AppendedObject:
-    """An object that is rewritten as a whole: every `_SECONDS` at most, by `flush`, and `close`."""
+    """An object in a bucket, rewritten whole: every `_SECONDS` at most, by `flush` and `close`."""
 
     def __init__(self, path: AnyPath):
         self._path = path

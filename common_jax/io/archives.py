@@ -40,10 +40,10 @@ _log = logging.getLogger(__name__)
 
 
 def download(url: str) -> Path:
-    """The folder with an archive's content; of the cache, if it is there.
+    """Downloads and unpacks an archive into the cache, unless it is there; returns the folder.
 
     Args:
-      url: with the fragment #sha256=DIGEST, the content must have it.
+      url: of the archive; with the fragment #sha256=DIGEST, its content must have this digest.
 
     Raises:
       UserError: if it cannot be read, is not an archive, has another digest or more than `LARGEST`
@@ -59,12 +59,12 @@ def download(url: str) -> Path:
     target = Path(expand_user(CACHE)) / hashlib.sha256(url.encode()).hexdigest()[:20]
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as beside:
-            file, folder = Path(beside, "archive"), Path(beside, "folder")
+        with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as temporary:
+            file, folder = Path(temporary, "archive"), Path(temporary, "folder")
             actual = _fetch(url, address, file)
             require(
                 digest is None or digest[1] == actual,
-                f"{url}: the archive has the SHA-256 {actual}",
+                f"{url}: the archive has the SHA-256 {actual}, not this one",
             )
             if digest is None:
                 _log.info("%s: add #sha256=%s to load no other", url, actual)
@@ -102,10 +102,10 @@ def _fetch(url: str, address: str, file: Path) -> str:
 
 
 def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
-    """Writes the files of an archive, of which none is outside of the folder."""
+    """Writes the files of an archive below a folder."""
     size = 0
     try:
-        with _files(address, file) as files:
+        with _members(address, file) as files:
             for count, (name, bytes_, content) in enumerate(files):
                 size += bytes_
                 require(count < _FILES, f"{url}: more than {_FILES:,} files")
@@ -120,15 +120,16 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _files(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
+def _members(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
     """The name, the size and the content of each file of an archive."""
-    if urllib.parse.urlsplit(address).path.endswith(".zip"):
+    path = urllib.parse.urlsplit(address).path
+    if path.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
             infos = (info for info in archive.infolist() if not info.is_dir())
             yield ((info.filename, info.file_size, archive.open(info)) for info in infos)
         return
     with file.open("rb") as raw:
-        packed = not address.endswith(".tar")
+        packed = not path.endswith(".tar")
         stream: Any = _Bounded(gzip.GzipFile(fileobj=raw) if packed else raw)
         with tarfile.open(fileobj=stream, mode="r:") as archive_:
             members = (member for member in archive_ if not member.isdir())
@@ -143,7 +144,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Any:
 
 
 class _Bounded:
-    """A file of which a header, which tarfile reads at once, cannot have gigabytes."""
+    """Limits the size of a read: tarfile reads a header at once, whatever size it declares."""
 
     def __init__(self, file: Any):
         self._file = file

@@ -1,4 +1,4 @@
-"""Lists of the items of an iterator that have arrived, read ahead by a thread."""
+"""Batches of the items of an iterator that have arrived, read ahead by a thread."""
 
 import contextlib
 import queue
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_FILL = 0.05  # seconds in which a list that has its first item fills
-_POLL = 0.2  # seconds after which a thread whose items are not needed ends
+_FILL = 0.05  # seconds that a list waits for more items after its first
+_POLL = 0.2  # seconds until the thread notices that its items are not needed
 
 
 def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:

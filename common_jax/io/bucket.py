@@ -24,8 +24,8 @@ from etils.epath import backend, gpath, stat_utils
 from common_jax.errors import UserError
 from common_jax.io import guards
 
-# The first request to a bucket fails after about 12 seconds, those after it, in a run that would be
-# lost, after some minutes.
+# The first request to a bucket fails after about 12 seconds, later ones, on which a run depends,
+# after some minutes.
 _FIRST = {"max_retries": 7, "initial_delay": "200ms", "max_delay": "3s"}
 _LATER = {"max_retries": 32, "initial_delay": "200ms", "max_delay": "10s"}
 _SECONDS = 600  # for a request with its repetitions, and a second more for each MiB
@@ -50,8 +50,8 @@ def _store(bucket: str, reached: bool) -> ts.KvStore:
 
 @contextlib.contextmanager
 def _without_advice() -> Iterator[None]:
-    """Silences standard error for the first request: looking for credentials, TensorStore's C++
-    writes there that a file does not exist, also where a service account is found next."""
+    """Silences standard error for the first request: looking for credentials, TensorStore reports a
+    missing file there even if it then finds a service account."""
     if _reached:
         yield
         return
@@ -73,14 +73,9 @@ def repeated_requests() -> int:
 
 
 def service_error(error: BaseException) -> str | None:
-    """The reason of a TensorStore error of a service that denies requests or cannot be reached;
-    None for another error."""
-    text = str(error)
-    if not (isinstance(error, ValueError) and re.search(rf"\b({_TRANSIENT}):", text)):
-        return None
-    start = re.search(rf"\b({_TRANSIENT}):", text)
-    assert start is not None
-    return _reason(text[start.start() :])
+    """The reason of a TensorStore error if its service failed or denied a request; or None."""
+    match = re.search(rf"\b({_TRANSIENT}):", str(error)) if isinstance(error, ValueError) else None
+    return _reason(str(error)[match.start() :]) if match else None
 
 
 def _reason(text: str) -> str:
@@ -117,11 +112,7 @@ class _Key:
             raise UserError(f"{self.url}: {_reason(str(error))}") from error
 
     def read(self, unless: bytes | None = None) -> Any:
-        """The object's `KvStore.ReadResult`.
-
-        Args:
-          unless: a generation; the object is not read if it still has it.
-        """
+        """The object's `KvStore.ReadResult`; not read if it still has the generation `unless`."""
         return self.result(lambda store: store.read(self.name, if_not_equal=unless), 2**30)
 
     def write(self, content: bytes | None, if_equal: bytes | None = None) -> bytes:
@@ -160,10 +151,10 @@ class _Objects(backend.Backend):
         return io.BytesIO(content) if "b" in mode else io.StringIO(content.decode("utf-8"))
 
     def _read(self, path: Any) -> bytes:
-        found = _Key(path).read()
-        if found.state != "value":
+        result = _Key(path).read()
+        if result.state != "value":
             raise _missing(path)
-        return found.value
+        return result.value
 
     def exists(self, path: Any) -> bool:
         return _Key(path).is_object() or self.isdir(path)
@@ -187,13 +178,13 @@ class _Objects(backend.Backend):
         names = [name.split("/") for name in _Key(top).below()]
         files = sorted(name[0] for name in names if len(name) == 1)
         folders = sorted({name[0] for name in names if len(name) > 1})
-        here = (top, folders, files)
+        entry = (top, folders, files)
         if top_down:
-            yield here
+            yield entry
         for folder in folders:
             yield from self.walk(f"{os.fspath(top)}/{folder}", top_down=top_down)
         if not top_down:
-            yield here
+            yield entry
 
     def makedirs(self, path: Any, *, exist_ok: bool = False, mode: int | None = None) -> None:
         if not exist_ok and self.exists(path):
@@ -202,8 +193,8 @@ class _Objects(backend.Backend):
     mkdir = makedirs
 
     def rmtree(self, path: Any) -> None:
-        """Deletes the folder's own files first, the last name first, and then the folders in it:
-        what is left after a kill has no commit_success.txt."""
+        """Deletes the folder's own files in reverse order, then its folders: what a killed process
+        leaves has no commit_success.txt."""
         names = _Key(path).below()
         if not names:
             raise _missing(path)
@@ -230,7 +221,7 @@ class _Objects(backend.Backend):
 
 
 class _Upload:
-    """A file that is written as a whole when it is closed, unless an exception ended its block."""
+    """A file that is uploaded when it is closed, unless an exception ended its block."""
 
     def __init__(self, key: _Key):
         super().__init__()

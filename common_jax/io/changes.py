@@ -1,4 +1,4 @@
-"""Files that other processes write, of which only what is new is read."""
+"""Files that other processes write, read only as far as they have changed."""
 
 import contextlib
 from typing import Any, cast
@@ -7,10 +7,8 @@ from common_jax.io.paths import AnyPath, in_bucket
 
 
 class ChangingFile:
-    """A file that is read again only once it has changed.
-
-    On a disk the time, size and number of the file tell; in a bucket its generation, in the
-    same request as the reading.
+    """A file that is read again only if it has changed: on a disk by inode, size and modification
+    time, in a bucket by generation.
 
     Attributes:
       modified: the time of the last reading's content, in seconds since 1970; 0 for a missing file,
@@ -21,10 +19,10 @@ class ChangingFile:
         self._path, self._stamp, self.modified = path, cast(Any, None), 0.0
 
     def read(self, start: int = 0) -> tuple[bool, bytes | None]:
-        """Whether it has changed since the last call; and if so its content, None if it is missing.
+        """Whether it has changed since the last call, and if so its content; None if it is missing.
 
         Args:
-          start: byte from which the content is read on a disk; in a bucket all is read.
+          start: the first byte to read on a disk; in a bucket all are read.
 
         Raises:
           UserError: by a bucket.
@@ -48,13 +46,13 @@ class ChangingFile:
         return changed, content
 
     def _read_object(self) -> tuple[bool, bytes | None]:
-        found = cast(Any, self._path).key.read(self._stamp or None)
-        if found.state == "unspecified":
+        result = cast(Any, self._path).key.read(self._stamp or None)
+        if result.state == "unspecified":
             return False, None
-        stamp = found.stamp.generation if found.state == "value" else b""
+        stamp = result.stamp.generation if result.state == "value" else b""
         changed = stamp != self._stamp
         self._stamp = stamp
-        return changed, found.value if stamp else None
+        return changed, result.value if stamp else None
 
 
 class GrowingLines:
@@ -70,10 +68,8 @@ class GrowingLines:
         return self._file.modified
 
     def read(self) -> tuple[bool, list[bytes]]:
-        """Whether the file is another one than at the last call, and its complete lines since
-        then.
-
-        It is another one if the last line that was read is not there.
+        """Whether the file has been replaced since the last call (the last line read is not at its
+        place), and its new complete lines.
 
         Raises:
           UserError: by a bucket.

@@ -74,15 +74,11 @@ def find_damage(folder: AnyPath, under: str = "", listed: Iterable[str] = ()) ->
     names = sorted(name for name in files if name.startswith(under))
     with ThreadPoolExecutor() as pool:
         wrong = pool.map(lambda name: _difference(folder / name, files[name]), names)
-        return next((f"{n}: {what}" for n, what in zip(names, wrong, strict=True) if what), None)
+        return next((f"{n}: {how}" for n, how in zip(names, wrong, strict=True) if how), None)
 
 
 def _read(folder: AnyPath) -> dict[str, Any]:
-    """
-    Raises:
-      OSError: if it cannot be read.
-      ValueError, RecursionError: if `seal` did not write it.
-    """
+    """The entries by file name; raises ValueError or RecursionError if it is damaged."""
     if (folder / NAME).exists() and not (folder / NAME).is_file():  # a pipe would never end
         raise ValueError
     saved = json.loads((folder / NAME).read_text(encoding="utf-8"))

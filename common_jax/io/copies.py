@@ -41,16 +41,15 @@ def cache_of(path: AnyPath) -> Path:
 
 
 def local_copy(path: str | AnyPath, key: str = "") -> Path:
-    """A path on a disk unchanged; of one in a bucket, a copy in the cache of this machine.
+    """A path on a disk unchanged; for a file or folder in a bucket, a copy in this machine's cache.
 
-    An object that still has the generation and the copy the bytes of the last call is not read
-    again. The copies of a folder are its objects at any depth.
+    An object is copied again only if its generation, or its copy's checksum, has changed.
 
     Args:
       key: the config key or flag with the path, for messages.
 
     Raises:
-      UserError: for nothing at the path, or a bucket that cannot be read.
+      UserError: if there is nothing at the path, or the bucket cannot be read.
     """
     if not in_bucket(path):
         return Path(as_path(path))
@@ -137,8 +136,7 @@ def publish(folder: Path, target: AnyPath, last: str = "") -> None:
 
 @contextlib.contextmanager
 def unfinished(target: AnyPath) -> Iterator[Path]:
-    """A folder on a disk to fill before it is published: beside `target`, or for one in a bucket a
-    temporary one."""
+    """A folder to fill and `publish`: beside `target`, or temporary for one in a bucket."""
     if in_bucket(target):
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)

@@ -62,7 +62,7 @@ def find_file(stem: str | Path) -> Path:
 
 
 def find_files(folder: Path, name: str, key: str) -> list[Path]:
-    """The files of a name or of a pattern such as "train-*.parquet", numbers in their order.
+    """The files of a name or of a pattern such as "train-*.parquet", sorted as by `matches`.
 
     Args:
       key: the config key with the name.
@@ -79,7 +79,7 @@ def find_files(folder: Path, name: str, key: str) -> list[Path]:
 
 
 def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
-    """The stem of a name, or those of the files STEM.`ending` that match a pattern."""
+    """The stem `name`, or if it is a pattern the stems of the files STEM.`ending` that match."""
     if not is_pattern(folder, f"{name}.{ending}"):
         return [folder / name]
     files = matches(folder, f"{name}.{ending}*")
@@ -96,7 +96,7 @@ def exists(folder: Path, name: str) -> bool:
 
 
 def is_pattern(folder: Path, name: str) -> bool:
-    """Whether a name is a pattern, and not of a file that has such a name."""
+    """Whether a name has wildcards, and is not that of an existing file."""
     return bool(set(name) & set("*?[")) and not os.path.exists(folder / name)
 
 
@@ -122,8 +122,7 @@ def ending(path: str | Path) -> str:
 
 
 def file_endings(stem: Path) -> list[str]:
-    """The endings, such as "de", of the files `stem`.ENDING, plain or compressed; none without a
-    folder."""
+    """The endings, such as "de", of the files `stem`.ENDING, plain or compressed."""
     files = stem.parent.iterdir() if stem.parent.is_dir() else ()
     names = {uncompressed_name(file) for file in files}
     partitions = [name.rpartition(".") for name in names]
@@ -159,7 +158,7 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
 
 
 def read_raw_lines(path: str | AnyPath) -> Iterator[bytes]:
-    """As `read_lines`, the bytes of each line not yet decoded."""
+    """As `read_lines`, but bytes."""
     path, number = as_path(path), 0
     try:
         with open_bytes(path) as file:
@@ -172,7 +171,7 @@ def read_raw_lines(path: str | AnyPath) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def reading(path: AnyPath) -> Iterator[io.BufferedReader]:
-    """The open file, decompressed; what is wrong with it is a UserError."""
+    """The open file, decompressed; errors of reading it become a UserError."""
     try:
         with open_bytes(path) as file:
             yield file
@@ -181,7 +180,7 @@ def reading(path: AnyPath) -> Iterator[io.BufferedReader]:
 
 
 def unreadable(path: AnyPath, error: Exception, line: int = 0) -> UserError:
-    """The error for a file that cannot be read at a line."""
+    """The error for a file that cannot be read, at a line if it is known."""
     system = isinstance(error, OSError) and error.errno is not None
     compression = None if system else _compression(path)
     if compression is None:

@@ -7,7 +7,7 @@ _guards: list[tuple[str, Callable[[], None]]] = []
 
 
 def add(folder: str | os.PathLike[str], check: Callable[[], None]) -> Callable[[], None]:
-    """Adds a check, whose exceptions prevent writes below the folder; returns what removes it."""
+    """Adds a check, which raises to prevent writes below a folder; returns how to remove it."""
     guard = (f"{_absolute(folder)}/", check)
     _guards.append(guard)
     return lambda: _guards.remove(guard) if guard in _guards else None

@@ -28,10 +28,7 @@ class Repository(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Repository":
-        """
-        Raises:
-          UserError: for another form than hf://OWNER/NAME[@REVISION].
-        """
+        """Parses hf://OWNER/NAME[@REVISION]; raises UserError for another form."""
         match = _NAME.fullmatch(text)
         require(match is not None and ".." not in text, f"{text}: write {HF}OWNER/NAME@REVISION")
         assert match is not None
@@ -39,14 +36,13 @@ class Repository(NamedTuple):
 
 
 def download(name: str) -> Path:
-    """The folder of a revision in the hub's cache, with all of its files.
+    """Downloads a revision into the hub's cache, unless it is there; returns its folder.
 
-    A commit that is in the cache is not looked up again, nor is a tag or branch where the hub
-    cannot be reached.
+    A commit in the cache needs no network, nor does a tag or branch that was looked up before.
 
     Raises:
-      UserError: for a name without a revision, or one that the hub does not have; without network
-        for one that is not in the cache; for more than `LARGEST`.
+      UserError: for a name without a revision, a revision that does not exist, or is neither in the
+        cache nor can be downloaded, or more than `LARGEST` bytes.
     """
     repository = Repository.of(name)
     require(
@@ -54,7 +50,7 @@ def download(name: str) -> Path:
         f"{name}: has no revision; add @ and a commit, a tag or a branch, as in {name}@main",
     )
     hub = library(name)
-    with _service(name):
+    with _hub_errors(name):
         api = hub.HfApi()
         commit = api.resolve_revision(repository.name, revision=repository.revision).resolved
         get = lambda **options: Path(
@@ -71,20 +67,19 @@ def download(name: str) -> Path:
 
 
 def revision(name: str) -> str:
-    """The name with the branch of a repository if it has none; "" for ""."""
+    """The name, with "@main" if it has no revision; "" for ""."""
     return name if "@" in name or not name else f"{name}@main"
 
 
 def upload(folder: Path, name: str) -> str:
-    """Replaces the files of a repository, which is created if there is none; returns the name of
-    the new revision.
+    """Creates a repository or replaces its files; returns the name of the new revision.
 
     Raises:
       UserError: if the hub refuses it, or cannot be reached.
     """
     repository = Repository.of(name)
     hub = library(name)
-    with _service(name):
+    with _hub_errors(name):
         api = hub.HfApi()
         api.create_repo(repository.name, exist_ok=True)
         commit = api.upload_folder(
@@ -98,7 +93,11 @@ def upload(folder: Path, name: str) -> str:
 
 
 def library(name: str) -> Any:
-    """huggingface_hub, with bars on terminals alone; raises UserError if it is not installed."""
+    """huggingface_hub, with progress bars only on terminals.
+
+    Raises:
+      UserError: if it is not installed.
+    """
     if importlib.util.find_spec("huggingface_hub") is None:
         raise missing_extra(f"{name}: huggingface_hub is not installed; a model of a hub", "hub")
     import huggingface_hub.errors
@@ -111,7 +110,7 @@ def library(name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _service(name: str) -> Iterator[None]:
+def _hub_errors(name: str) -> Iterator[None]:
     """Converts the errors of a hub into one-line UserErrors."""
     from huggingface_hub import constants, errors
 

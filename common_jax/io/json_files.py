@@ -77,11 +77,10 @@ class Node:
 
 
 def read_json(path: str | AnyPath) -> Node:
-    """The content of a JSON file, plain or gzipped.
+    """The content of a JSON file, plain or compressed.
 
     Raises:
-      UserError: if it cannot be read or is not JSON, with line and column, under any policy for
-        bad examples, as nothing in such a file can be used.
+      UserError: if it cannot be read or is not JSON, with line and column.
     """
     text = io.StringIO()
     for number, line in enumerate(read_lines(path)):
@@ -94,7 +93,7 @@ def read_json(path: str | AnyPath) -> Node:
 
 
 def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Node]:
-    """Streams the values of a file with one a line, plain or gzipped; skips blank lines.
+    """Streams the values of a file with one a line, plain or compressed; skips blank lines.
 
     A line that is not JSON is reported to `bad_examples`.
 
@@ -108,7 +107,7 @@ def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Nod
 
 
 def json_form(path: str | Path) -> Literal["array", "lines", "value"]:
-    """Whether a JSON file has a list, an object a line, or another value."""
+    """Whether a JSON file contains a list, a value on each line, or one other value."""
     filled = (line for line in read_raw_lines(path) if line.strip())
     first = next(filled, b"").lstrip()
     if first.startswith(b"["):
@@ -126,8 +125,7 @@ def read_json_array(path: str | Path) -> Iterator[Node]:
     """Streams the elements of a JSON file with a list.
 
     Raises:
-      UserError: if it cannot be read or is not JSON, with line and column, under any policy for
-        bad examples.
+      UserError: if it cannot be read or is not JSON, with line and column.
     """
     with reading(Path(path)) as file:
         text = _JsonText(codecs.getreader("utf-8-sig")(file), path)
@@ -145,7 +143,7 @@ def read_json_array(path: str | Path) -> Iterator[Node]:
 
 
 class _JsonText:
-    """The text of a JSON file, of which only the start that is not parsed yet is in memory."""
+    """A parser of the text of a JSON file, read in chunks."""
 
     def __init__(self, file: codecs.StreamReader, path: str | Path):
         self._file, self._path = file, path
@@ -201,7 +199,7 @@ class _JsonText:
         return self._line + lines, column
 
     def _more(self) -> bool:
-        """Reads as much again as is not parsed yet; False at the end of the file."""
+        """Reads at least as much text as is not parsed yet; False at the end of the file."""
         self._line, self._column = self._location(self._at)
         rest = self._text[self._at :]
         if len(rest) > LONGEST:
@@ -230,8 +228,8 @@ def parse_json(text: str, file: str | AnyPath, line: int | None = None) -> Node:
     try:
         return Node(json.loads(text, object_pairs_hook=_object), location)
     except json.JSONDecodeError as error:
-        where = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
-        raise UserError(f"{where}: not JSON ({error.msg})") from error
+        place = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
+        raise UserError(f"{place}: not JSON ({error.msg})") from error
     except RecursionError as error:
         raise UserError(f"{location}: not JSON that can be read (nested too deeply)") from error
     except _RepeatedNameError as error:
@@ -247,7 +245,7 @@ class _RepeatedNameError(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of its names and values."""
+    """The `object_pairs_hook` that rejects repeated names."""
     result = dict(pairs)
     if len(result) < len(pairs):
         names = [name for name, _ in pairs]
@@ -258,9 +256,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _of_kind(value: Any, kind: Any, place: str) -> Any:
     """A value as `kind`; raises UserError if it or an element has another kind; see `Node.get`."""
-    outer, inner, written = _parts(kind)
-    if type(value) not in written:
-        raise UserError(f"{place}: {_name(value)} where {_NAMES[outer]} is needed")
+    outer, inner, json_types = _unpack(kind)
+    if type(value) not in json_types:
+        raise UserError(f"{place}: {_kind_name(value)} where {_NAMES[outer]} is needed")
     if outer is str and (lone := _SURROGATE.search(value)):
         raise UserError(f"{place}: {lone[0]!r} is an unpaired surrogate")
     if outer is dict and inner:
@@ -279,11 +277,11 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
 
 
 @functools.cache
-def _parts(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
+def _unpack(kind: Any) -> tuple[type, tuple[Any, ...], tuple[type, ...]]:
     """For dict[str, int]: dict, the types of its elements, and its types in JSON."""
     outer = typing.get_origin(kind) or kind
     return outer, typing.get_args(kind), {tuple: (list,), float: (float, int)}.get(outer, (outer,))
 
 
-def _name(value: Any) -> str:
+def _kind_name(value: Any) -> str:
     return "null" if value is None else _NAMES.get(type(value), f"a {type(value).__name__}")

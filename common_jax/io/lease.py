@@ -1,10 +1,10 @@
-"""A lock where there are none, in a bucket or on some disks: a record that its holder renews.
+"""A lock for buckets, and disks without file locks: a record that its holder renews.
 
 Each renewal gives the record a new generation, on the condition that it still has the last one. A
 process that sees one generation for `LEASE_SECONDS` takes the lock over, on the same condition. No
 clocks are compared: a process measures only its own waiting, and the service or the disk orders the
-writes. The holder renews ten times in a lease; before it writes to the folder it renews at once if
-its last renewal is old, as after a suspension, and a record of another generation ends it.
+writes. The holder renews ten times per lease, and before a write to the folder if its last renewal
+is old, as after a suspension; it has lost the lock if the record has another generation.
 """
 
 import contextlib
@@ -36,12 +36,7 @@ _GONE = (errno.ENOENT, errno.ESTALE)  # a network disk has the second
 
 
 class Version(NamedTuple):
-    """What a record has, and its generation.
-
-    Attributes:
-      content: b"" if the lock is free.
-      generation: of the record.
-    """
+    """A record's content, b"" if the lock is free, and its generation."""
 
     content: bytes
     generation: bytes
@@ -52,20 +47,16 @@ class Record(Protocol):
     """A record with conditional writes."""
 
     def read(self) -> Version:
-        """What it has."""
+        """The current version."""
 
     def write(self, content: bytes, generation: bytes) -> bytes:
-        """Writes it if it has a generation; returns its new one, b"" if it has another."""
+        """Writes the content if the generation matches; returns the new one, or b""."""
 
 
 class ObjectRecord:
-    """An object in a bucket; deleted when it is free."""
+    """An object in a bucket, `common_jax.io.bucket.BucketPath.key`; deleted when it is free."""
 
     def __init__(self, key: Any):
-        """
-        Args:
-          key: of `common_jax.io.bucket.BucketPath`.
-        """
         self._key = key
 
     def read(self) -> Version:
@@ -100,7 +91,7 @@ class FolderRecord:
             except OSError as error:
                 if error.errno not in _GONE:
                     raise self._error(error) from error
-                time.sleep(_POLL_SECONDS / 10)  # renewed just now
+                time.sleep(_POLL_SECONDS / 10)  # a renewal has just deleted it
                 continue
             # A file is empty while it is being written; or its process was killed.
             if not content and attempts < 10:
@@ -158,13 +149,11 @@ class Lease:
         self._mutex, self._ended = threading.Lock(), threading.Event()
         self._generation, self._renewed = b"", 0.0
         self._remove_guard: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread = threading.Thread(target=self._keep_renewing, daemon=True)
 
     def acquire(self) -> str:
-        """Locks the folder; returns the other process that holds it, "" if there is none.
-
-        Waits for the end of the lease of a process that does not renew it.
-        """
+        """Locks the folder, once the lease of a process that does not renew it has ended; returns
+        the other process that holds it, "" if there is none."""
         current = self._record.read()
         until, logged = _now() + LEASE_SECONDS, False
         while current.content and _now() < until:
@@ -190,11 +179,7 @@ class Lease:
                 self._record.write(b"", self._generation)
 
     def require(self) -> None:
-        """Renews an old lease.
-
-        Raises:
-          UserError: if another process has taken it over.
-        """
+        """Renews an old lease; raises UserError if another process has taken it over."""
         with self._mutex:
             if _now() - self._renewed > 3 * _RENEWAL_SECONDS:
                 self._renew()
@@ -207,7 +192,7 @@ class Lease:
                     "command resumes once that has ended"
                 )
 
-    def _keep(self) -> None:
+    def _keep_renewing(self) -> None:
         """Renews the lease until it is released or lost."""
         while not self._ended.wait(_RENEWAL_SECONDS):
             with self._mutex:
@@ -223,7 +208,7 @@ class Lease:
             self._generation = b""
 
     def _write(self, generation: bytes) -> bool:
-        """Writes the record if it has a generation; returns whether it is this process's now."""
+        """Writes the record if it has a generation; returns whether this process now holds it."""
         began = _now()
         written = self._record.write(self._content, generation)
         if not written:  # or the answer to a first attempt was lost
@@ -234,7 +219,7 @@ class Lease:
 
 
 def holder(content: bytes) -> str:
-    """The process in the content of a lock; "" for a missing one."""
+    """The process named in a lock's content; "" if there is none."""
     return content.decode(errors="replace").partition("\n")[0].strip()
 
 

@@ -1,4 +1,4 @@
-"""Locks between processes: on a file that names the holder, or where there are none, by a lease."""
+"""Locks between processes: file locks, or a lease where there are none."""
 
 import contextlib
 import errno
@@ -28,7 +28,7 @@ def acquire(file: AnyPath, *, keep: bool = True) -> str:
     A process may acquire its own lock again, as when it resumes a run in a notebook.
 
     Args:
-      keep: False for releasing it at once.
+      keep: False releases it at once.
 
     Returns: the other process that holds it; "" if there is none.
     """
@@ -72,7 +72,7 @@ def lease_folder(file: AnyPath) -> AnyPath:
 
 
 def _lock(file: AnyPath, locks: contextlib.ExitStack) -> str:
-    """Locks a file; adds what releases it to `locks`, or returns the other holder."""
+    """Locks a file and adds the release to `locks`, or returns the other holder."""
     from filelock import FileLock, Timeout
 
     from common_jax.io.lease import FolderRecord, Lease, ObjectRecord
@@ -93,7 +93,7 @@ def _lock(file: AnyPath, locks: contextlib.ExitStack) -> str:
                 raise
             _warn(file.parent, error.strerror or str(error))
         else:
-            if not lease_folder(file).exists():  # of a machine that mounts the disk without locks
+            if not lease_folder(file).exists():  # for machines that mount the disk without locks
                 return ""
         lease = Lease(file.parent, FolderRecord(cast(Path, lease_folder(file))))
     if not (holder := lease.acquire()):

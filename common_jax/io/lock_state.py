@@ -1,4 +1,4 @@
-"""Whether another process holds a lock, without taking it, which could turn that process away."""
+"""Whether a process holds a lock, without acquiring it, which could make that process fail."""
 
 import contextlib
 import os
@@ -20,9 +20,9 @@ _LOCKS = "/proc/locks"  # of Linux: the kind, the process and the file of each l
 class LockState:
     """The state of a lock (`common_jax.io.lock`), as far as it can be seen.
 
-    A lease is held while its record changes: until it has been seen for `LEASE_SECONDS` without a
-    change, it counts as held. A lock on a file is held if its process runs on this machine and, on
-    Linux, the system lists the lock; that of another machine cannot be seen.
+    A lease counts as held until its record has not changed for `LEASE_SECONDS`. A file lock is held
+    if its process runs on this machine and, on Linux, the system lists the lock; one of another
+    machine cannot be seen.
     """
 
     def __init__(self, file: AnyPath):
@@ -30,8 +30,7 @@ class LockState:
         self._generation, self._since = b"", 0.0
 
     def look(self) -> tuple[bool | None, str]:
-        """Whether the lock is held, None if that cannot be seen; and by which process, or by which
-        one it was last.
+        """Whether the lock is held, None if that cannot be seen; and its present or last holder.
 
         Raises:
           UserError: by a bucket.
@@ -49,7 +48,7 @@ class LockState:
             return False, self._name
         if match[2] != socket.gethostname():
             return None, self._name
-        return _holds(int(match[1]), self._file), self._name
+        return _process_holds_lock(int(match[1]), self._file), self._name
 
     def _leased(self, version: Version) -> tuple[bool, str]:
         if version.generation != self._generation:
@@ -58,9 +57,8 @@ class LockState:
         return bool(version.content) and fresh, holder(version.content)
 
 
-def _holds(process: int, path: AnyPath) -> bool:
-    """Whether a process of this machine runs and, where the system lists locks, holds one on a
-    file."""
+def _process_holds_lock(process: int, path: AnyPath) -> bool:
+    """Whether a process of this machine runs and, if the system lists locks, locks a file."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

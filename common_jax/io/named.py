@@ -17,15 +17,15 @@ def is_name(path: str | os.PathLike[str]) -> bool:
 
 
 def is_foreign(path: str | os.PathLike[str]) -> bool:
-    """Whether an argument names a model of others, which is not trusted."""
+    """Whether an argument names a model of a hub or an archive, which is not trusted."""
     return os.fspath(path).startswith((HF, HTTPS))
 
 
 def located(path: str | AnyPath) -> AnyPath:
-    """The folder on this machine of a model by name; the path of any other argument.
+    """The local folder of a named model, downloaded unless cached; any other argument as a path.
 
     Raises:
-      UserError: for a name of another form, or of no model.
+      UserError: for a malformed name, or one of no model.
     """
     text = os.fspath(path)
     if text.startswith(HF):

@@ -21,7 +21,7 @@ def is_quiet() -> bool:
 def progress(
     items: Iterable[T], description: str, unit: str, total: int | None = None, done: int = 0
 ) -> Iterator[T]:
-    """Passes the items on and shows their number, and with a total the time left.
+    """Iterates over the items and shows their number, and with a total the time left.
 
     Args:
       total: the number of items, with those of earlier processes; None if it is unknown.
@@ -34,7 +34,7 @@ def progress(
 
         def display(self, msg: str | None = None, pos: int | None = None) -> None:
             if msg is None and self.n > self.initial:  # else it begins, or clears a bar
-                _log.info("%s", _line(self.format_dict, unit))
+                _log.info("%s", _log_line(self.format_dict, unit))
 
     bar = dict(desc=description, unit=f" {unit}", total=total, initial=done, file=sys.stderr)
     if is_quiet() or sys.stderr.isatty():
@@ -43,7 +43,7 @@ def progress(
     return iter(Lines(items, **bar, **lines))
 
 
-def _line(state: dict[str, Any], unit: str) -> str:
+def _log_line(state: dict[str, Any], unit: str) -> str:
     """A line of the log from the state of tqdm."""
     count, total = state["n"], state["total"]
     rate = (count - state["initial"]) / max(state["elapsed"], 1e-9)

@@ -11,7 +11,7 @@ def hangup() -> tuple[int, ...]:
 
 
 def leave_terminal() -> None:
-    """Redirects outputs to a terminal that has been closed, where a write would fail, to none."""
+    """Redirects stdout and stderr to /dev/null if their terminal is closed, where writes fail."""
     for descriptor in (1, 2):
         try:
             os.ttyname(descriptor)

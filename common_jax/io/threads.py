@@ -12,10 +12,8 @@ R = TypeVar("R")
 def threaded_map(
     function: Callable[[T], R], items: Iterable[T], threads: int
 ) -> Generator[R, None, None]:
-    """The results in the order of the items, of which few more than `threads` are read ahead.
-
-    As `Executor.map` with its `buffersize` of Python 3.14.
-    """
+    """The results in the order of the items, of which few more than `threads` are read ahead (as by
+    `Executor.map` with the `buffersize` of Python 3.14)."""
     with ThreadPoolExecutor(threads) as pool:
         ahead = collections.deque[Future[R]]()
         try:

@@ -22,8 +22,8 @@ def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
 
 
 def equal_proportions(correct: int, total: int, other_correct: int, other_total: int) -> float:
-    """p of the two-sided test of equal proportions, without continuity correction (the papers'
-    stars are p < .05).
+    """The p-value of the two-sided two-proportion z-test with pooled variance, without continuity
+    correction (the papers' stars are p < .05).
 
     Raises:
       ValueError: as `wilson_interval`.
@@ -46,8 +46,7 @@ def confusion(
 
 
 def f1_by_label(confusion: Int[np.ndarray, "labels labels"]) -> Float[np.ndarray, "labels"]:
-    """The F1 of each label, 0 to 1, from the confusion matrix; NaN for a label that is neither gold
-    nor predicted."""
+    """The F1 of each label, 0 to 1; NaN for a label that is neither gold nor predicted."""
     totals = confusion.sum(axis=0) + confusion.sum(axis=1)
     with np.errstate(invalid="ignore"):
         return 2 * np.diagonal(confusion) / totals
@@ -56,7 +55,7 @@ def f1_by_label(confusion: Int[np.ndarray, "labels labels"]) -> Float[np.ndarray
 def members_by_length(
     lengths: Shaped[np.ndarray, "n"], parts: int = 10
 ) -> list[Int[np.ndarray, "_"]]:
-    """The indices of the examples in equal parts by length; without empty parts."""
+    """The indices of the examples, divided by length into at most `parts` equal parts."""
     order = np.argsort(lengths, kind="stable")
     return [part for part in np.array_split(order, parts) if len(part)]
 
@@ -64,10 +63,8 @@ def members_by_length(
 def by_length(
     right: Bool[np.ndarray, "n"], lengths: Int[np.ndarray, "n"], parts: int = 10
 ) -> list[tuple[int, int, float]]:
-    """Accuracy, 0 to 1, of equal parts of the examples by length (Yin & Schütze 2017, Figure 2).
-
-    Returns: the shortest and the longest length of each part, and its accuracy.
-    """
+    """The shortest length, longest length and accuracy, 0 to 1, of each of `members_by_length` (Yin
+    & Schütze 2017, Figure 2)."""
     members = members_by_length(lengths, parts)
     return [(int(lengths[m].min()), int(lengths[m].max()), float(right[m].mean())) for m in members]
 
@@ -75,7 +72,7 @@ def by_length(
 def first_ranked(
     scores: Float[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
 ) -> Int[np.ndarray, "q"]:
-    """The index of the largest score of each question, the first of equal ones; by question."""
+    """The index of each question's largest score, the first of equal ones; by question."""
     order = np.lexsort((-scores, questions))  # stable
     _, first = np.unique(questions[order], return_index=True)
     return order[first]
@@ -83,4 +80,4 @@ def first_ranked(
 
 def _check(correct: int | float, total: int) -> None:
     if not 0 <= correct <= total or not total:
-        raise ValueError(f"{correct} of {total}")
+        raise ValueError(f"{correct} of {total}: needs 0 <= correct <= total and total > 0")

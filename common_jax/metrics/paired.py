@@ -18,7 +18,7 @@ class Difference:
     Attributes:
       mean: of the first system minus the second.
       low, high: its 95 % interval.
-      p: two-sided, of a mean of 0.
+      p: two-sided p-value of a mean of 0.
       detectable: the smallest true difference that a test at the 5 % level detects with a power of
         80 %, given the spread of these differences: (z(0.975) + z(0.8)) standard errors.
     """
@@ -50,17 +50,17 @@ def paired_t(differences: Float[np.ndarray, "n"]) -> Difference:
 
 
 def permutation_p(differences: Float[np.ndarray, "n"]) -> float:
-    """p of the two-sided paired permutation test of a mean of 0 (Fisher 1935), for differences that
-    are mostly 0, or far from normal: the frequency of sums as far from 0 under random signs.
+    """The p-value of the two-sided paired permutation test of a mean of 0 (Fisher 1935), for
+    differences that are mostly 0 or far from normal.
 
-    10,000 samples of signs and the observed ones, so that p is at least 1 / 10,001.
+    Estimated from 10,000 random assignments of signs and the observed one: at least 1 / 10,001.
     """
     differences = differences[differences != 0]
     count = len(differences)
     if not count:
         return 1.0
     random, extreme, remaining = np.random.default_rng(12345), 0, _RESAMPLES
-    least = abs(differences.sum()) - 1e-9 * np.abs(differences).sum()  # but for rounding
+    least = abs(differences.sum()) - 1e-9 * np.abs(differences).sum()  # minus rounding errors
     while remaining:
         rows = min(remaining, max(1, _CHUNK // count))
         signs = random.integers(0, 2, (rows, count), np.int8)
@@ -71,7 +71,7 @@ def permutation_p(differences: Float[np.ndarray, "n"]) -> float:
 
 
 def mcnemar(wins: int, losses: int) -> float:
-    """p of McNemar's two-sided test of equally many wins and losses (McNemar 1947).
+    """The p-value of McNemar's two-sided test of equally many wins and losses (McNemar 1947).
 
     Exact (the binomial distribution) for fewer than 25 of both, otherwise chi-square with the
     continuity correction of Edwards (1948).

@@ -1,7 +1,7 @@
-"""Answers at their places in passages, whose offsets may be in other units.
+"""Locates answers in passages, also if `answer_start` is counted in other units than SQuAD's.
 
-SQuAD counts characters (Unicode code points). Other tools count bytes of UTF-8, units of UTF-16, or
-characters of a text with other line ends or in another normal form, or from 1.
+SQuAD counts characters (Unicode code points) from 0. Other tools count bytes of UTF-8, units of
+UTF-16, characters of a text with other line ends or in another normal form, or from 1.
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ class _Form(NamedTuple):
     """A form of texts in which offsets are counted.
 
     Attributes:
-      pieces: the smallest pieces of a passage that can be changed alone.
-      change: a text in this form.
+      pieces: splits a passage into the smallest pieces that can be converted alone.
+      change: converts a text to this form.
       width: the length of a unit in it.
     """
 
@@ -68,11 +68,11 @@ FORMS = {
 def locate(answer: Answer, context: str) -> tuple[Answer, str]:
     """The answer as a span of the context, and how its start was counted; "" if in characters.
 
-    An answer that is not at its start is at the one place that other ways of counting give: from 1
-    or -1, without the blanks around the answer, and `FORMS`.
+    If the answer is not at its start, other ways of counting are tried: off by one, without the
+    spaces around the answer, and `FORMS`.
 
     Raises:
-      ValueError: why there is no such place.
+      ValueError: if they find no place, or several.
     """
     if not clean(answer.text):
         raise ValueError("empty answer")
@@ -93,7 +93,7 @@ def locate(answer: Answer, context: str) -> tuple[Answer, str]:
 
 
 def _candidates(answer: Answer, context: str) -> Iterator[tuple[str, Answer]]:
-    """Spans of the context that may be meant, each with the way of counting that leads to it."""
+    """Possible spans of the answer, each with its way of counting."""
     text, start = answer.text, answer.start
     stripped = text.strip()
     leading = len(text) - len(text.lstrip())
@@ -104,12 +104,12 @@ def _candidates(answer: Answer, context: str) -> Iterator[tuple[str, Answer]]:
         if place >= 0 and context.startswith(candidate, place):
             yield way, Answer(candidate, place)
     for way, form in FORMS.items():
-        if (span := _in_form(answer, context, form)) is not None:
+        if (span := _span_in_form(answer, context, form)) is not None:
             yield f"counted {way}", Answer(context[span[0] : span[1]], span[0])
 
 
-def _in_form(answer: Answer, context: str, form: _Form) -> tuple[int, int] | None:
-    """The start and the end of an answer whose start is counted in a form."""
+def _span_in_form(answer: Answer, context: str, form: _Form) -> tuple[int, int] | None:
+    """The start and end, in characters, of an answer whose start is counted in a form; or None."""
     changed = form.change(answer.text)
     ends = answer.start, answer.start + len(changed) // form.width
     offsets, counted, offset = {0: 0}, 0, 0  # in characters, by those in the form

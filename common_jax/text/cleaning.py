@@ -6,8 +6,8 @@ import unicodedata
 FAR = 2  # times the longest text of training
 
 _BOM = "\ufeff"
-# Characters without an image that are neither white space, control nor format characters: fillers,
-# the joiner of graphemes, inherent vowels, the blank Braille pattern, variation selectors.
+# Invisible characters that are neither white space, control nor format characters: fillers, the
+# grapheme joiner, inherent vowels, the blank Braille pattern, variation selectors.
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
     map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 
 
 def clean(text: str) -> str:
-    """A text without a byte order mark at its start; "" for one that is blank or looks so, of white
-    space, control, format and zero-width characters only."""
+    """A text without a byte order mark at its start; "" if no character is visible (white space,
+    control, format and zero-width characters only)."""
     if "!" <= text[:1] <= "~":  # most texts
         return text
     text = text.removeprefix(_BOM)

@@ -96,7 +96,7 @@ def split_after_marks(text: str, start: int, end: int) -> Iterator[tuple[int, in
 
 
 def _ends(chunk: str, following: str, *, first: bool) -> bool:
-    """Whether a sentence ends between `chunk` (its `first`) and the chunk `following`."""
+    """Whether a sentence ends between `chunk`, which may be its `first`, and `following`."""
     body = chunk.rstrip(_CLOSERS)
     if not body or body[-1] not in _ENDS + _WIDE_ENDS:
         return False

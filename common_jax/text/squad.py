@@ -30,7 +30,7 @@ class Question:
     """A question about a passage.
 
     Attributes:
-      context: the passage's number.
+      context: the index of its passage.
       answers: of several annotators, with repetitions; any of them is right.
     """
 
@@ -54,7 +54,7 @@ class Squad:
     articles: list[str] = dataclasses.field(default_factory=list)
 
     def select(self, numbers: Iterable[int]) -> "Squad":
-        """The questions of these numbers, and their passages alone."""
+        """The questions with these indices, and only their passages."""
         questions = [self.questions[number] for number in numbers]
         kept = sorted({question.context for question in questions})
         new = {old: number for number, old in enumerate(kept)}
@@ -78,14 +78,14 @@ class Dataset(Protocol):
 
 
 def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
-    """Reads a JSON file of SQuAD's format, plain or gzipped; fields that SQuAD lacks are ignored.
+    """Reads a JSON file of SQuAD's format, plain or compressed; other fields are ignored.
 
     SQuAD 2.0's impossible questions are skipped. A question without an id, as of annotation tools,
-    has the numbers of its article, paragraph and question.
+    gets "ARTICLE.PARAGRAPH.QUESTION", numbers from 0.
 
     Rejects passages that are empty or malformed, with all their questions, and questions that are
-    empty or malformed, have the id of an earlier one, no answers, or none that `locate` finds in
-    its passage; others of its answers are left out and counted.
+    empty or malformed, have the id of an earlier one, or no answer that `locate` finds in the
+    passage. Other answers that it does not find are left out and counted.
 
     Raises:
       UserError: if the file cannot be read, is not JSON, or lacks the lists of the format; or by
@@ -111,7 +111,7 @@ class SquadRow(NamedTuple):
     """A question in a row of a table.
 
     Attributes:
-      answers: text and start of each; none of an impossible question.
+      answers: text and start of each; empty for an impossible question.
       title: of the article; "" if it is unknown.
     """
 
@@ -124,7 +124,7 @@ class SquadRow(NamedTuple):
 
 
 def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squad:
-    """The questions of a table, whose passages are numbered as they first occur.
+    """The questions of a table; equal passages of one title are one.
 
     Questions without an answer are skipped as impossible ones; bad examples are as in `read_squad`.
     """
@@ -144,7 +144,7 @@ def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squa
 def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: BadExamples) -> Squad:
     """Reads a split of a dataset of TensorFlow Datasets with the features of "squad/v1.1".
 
-    Passages are numbered as they first occur. Bad examples are as in `read_squad`.
+    Equal passages are one. Bad examples are as in `read_squad`.
 
     Args:
       key: the config key of the split.
@@ -214,7 +214,7 @@ class _Builder:
         return self.squad
 
     def context(self, text: str, article: str | None, place: str) -> int | None:
-        """The number of a new passage; None if it is bad."""
+        """The index of a new passage; None if it is rejected."""
         if not clean(text):
             self._bad_examples.reject("empty context", place)
             return None
@@ -231,13 +231,8 @@ class _Builder:
         context: int | None,
         place: str,
     ) -> None:
-        """Adds a question.
-
-        Args:
-          name: its id.
-          answers: text and start of each.
-          context: the number of its passage; None if that was rejected.
-        """
+        """Adds the question with the id `name` and answers (text, start), unless its passage, with
+        the index `context`, was rejected (None)."""
         if context is None:
             return
         spans, wrong = self._located(answers, self.squad.contexts[context])
@@ -259,7 +254,7 @@ class _Builder:
     def _located(
         self, answers: Sequence[tuple[str, int]], context: str
     ) -> tuple[tuple[Answer, ...], dict[int, str]]:
-        """The answers at their places, and what is wrong with the others by number."""
+        """The located answers, and what is wrong with the others by index."""
         spans, wrong = list[Answer](), dict[int, str]()
         for number, answer in enumerate(answers):
             try:

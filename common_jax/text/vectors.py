@@ -54,14 +54,14 @@ def find_cased_form(word: str, known: Callable[[str], bool]) -> tuple[str, str] 
 def read_vectors(
     path: str | Path, words: Collection[str], dim: int, bad_examples: BadExamples
 ) -> Vectors:
-    """The vectors of `words`, streaming: only the rows of candidates are parsed.
+    """Reads the vectors of `words` in one pass, parsing only the rows of their `FORMS`.
 
     A word gets the first row of the file for the first of its forms that the file has: unchanged,
     lower case, Capitalised, UPPER case. Rejects rows with fewer or more numbers, and rows of
     `words` with a field that is no number.
 
     Args:
-      path: plain, gzipped, or a zip that holds one .txt.
+      path: plain or compressed; a zip must hold one .txt.
       words: in any case.
       dim: D, the numbers in a row.
 
@@ -100,8 +100,8 @@ def read_vectors(
 def _rows(
     path: str | Path, dim: int, bad_examples: BadExamples, rejected: set[bytes]
 ) -> Iterator[tuple[int, bytes, bytes]]:
-    """The line number, word and line of each row with the right number of fields; adds the first
-    field of others to `rejected`."""
+    """The line number, word and line of each row with `dim` numbers; the first fields of other rows
+    are added to `rejected`."""
     first = True
     for number, line in enumerate(read_raw_lines(path), start=1):
         line = line.rstrip().replace(b"\t", b" ")  # fastText ends its rows with a space

@@ -99,7 +99,7 @@ class Vocabulary:
     def word_ids(self, words: Iterable[str]) -> list[int]:
         """The id of each word, or of the first of its forms (`vectors.FORMS`) that has one."""
         ids = self._cached_ids
-        return [ids[w] if w in ids else ids.setdefault(w, self._word(w)) for w in words]
+        return [ids[w] if w in ids else ids.setdefault(w, self._word_id(w)) for w in words]
 
     def char_ids(self, words: Sequence[str], length: int) -> Int32[np.ndarray, "n length"]:
         """The ids of each word's first `length` characters, padded with 0."""
@@ -110,8 +110,7 @@ class Vocabulary:
         return rows
 
     def char_coverage(self, counts: Counter[str]) -> tuple[float, int]:
-        """The share of the characters of counted words that have ids, and the number of rows that
-        all of them would have."""
+        """The share of characters that have ids, and the `char_size` with which all would."""
         letters = _count_letters(counts)
         known = sum(count for letter, count in letters.items() if letter in self._char_ids)
         return known / max(1, letters.total()), _FIRST + len(letters)
@@ -150,8 +149,8 @@ class Vocabulary:
         return np.array_equal(own_vectors, vectors.table[[*rows.values()]])
 
     def ids_from(self, other: "Vocabulary") -> Int32[np.ndarray, "n"]:
-        """Maps the word ids of another vocabulary, of trained word vectors, to the ids of this one;
-        0 is padding in both, and other words are unknown."""
+        """The id here for each word id of `other`, both with trained vectors. 0 is padding in both;
+        a word without an id here has the id of unknown words."""
         words, first = other._words, self._first_shared
         ids = np.full(other._first_shared + other._shared, UNKNOWN, np.int32)
         ids[0] = 0
@@ -171,7 +170,7 @@ class Vocabulary:
         return Vocabulary(words, self._characters, table, rule=self.rule)
 
     def save(self, folder: Path) -> None:
-        """Writes it into an existing folder."""
+        """Writes the vocabulary into an existing folder."""
         saved = {"words": self._words, "characters": self._characters, "shared": self._shared}
         rule = {} if self.rule == ENGLISH else {"rule": self.rule}
         text = json.dumps(saved | rule, ensure_ascii=False)
@@ -181,7 +180,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> "Vocabulary":
-        """Reads it; the vectors by memory map.
+        """Reads the files of `save`; the vectors are memory-mapped.
 
         Raises:
           UserError: if it is missing or broken.
@@ -215,7 +214,7 @@ class Vocabulary:
         if self.table is not None and (self.table.ndim, self.table.dtype) != (2, np.float32):
             raise ValueError(f"{_TABLE} is no table of float32")
 
-    def _word(self, word: str) -> int:
+    def _word_id(self, word: str) -> int:
         if match := find_cased_form(word, self._words.__contains__):
             return self._words[match[1]]
         if not self._shared:

@@ -10,8 +10,8 @@ scripts that put no spaces between words into single characters; all punctuation
 host names, from words; and letters from digits ("v2", "100km"). Decimal numbers, initials,
 abbreviations and contractions stay. No grapheme cluster (Unicode Standard Annex 29) is split.
 
-A rule's words do not change: other words are another rule, so that a trained model gets the words
-that it was trained on.
+A rule never changes, so that a trained model gets the words that it was trained on; other words are
+a new rule.
 """
 
 import functools

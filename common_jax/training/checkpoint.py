@@ -1,9 +1,9 @@
 """Checkpoints of parameters, optimizer state, step and data position.
 
-Orbax writes each step beside the others and renames it into place; in a bucket, where nothing can
-be renamed, it marks a complete step by a last object. Checksums of all its files, which Orbax does
-not have, are added. Restoring verifies them: training falls back to the newest
-intact step, and readers raise an error. Damaged steps are moved aside, never deleted.
+Orbax writes each step to a temporary folder and renames it; in a bucket, where nothing can be
+renamed, a last object marks a complete step. Checksums of all files are added. Restoring verifies
+them: training falls back to the newest intact step, and readers raise an error. Damaged steps are
+moved aside, never deleted.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class Restored:
     """A restored checkpoint.
 
     Attributes:
-      data: identifies the data that it was trained on; "" if that is unknown.
+      data: identifies the data that it was trained on; "" if unknown.
     """
 
     step: int
@@ -55,8 +55,8 @@ class Restored:
 class Checkpoints:
     """The `checkpoints` folder of a run.
 
-    `save`, `restore_newest` and `restore_best` are for one run at a time (`RunWriter.claim`), and
-    move damaged steps to the folder `damaged`, with a warning; the other methods only read. All
+    `save`, `restore_newest` and `restore_best` need the run's lock (`RunWriter.claim`), and move
+    damaged steps to the folder `damaged`, with a warning; the other methods only read. All
     processes of the run call them; the first one moves files.
 
     Args:
@@ -355,25 +355,23 @@ class Checkpoints:
 
 
 class _Saver(ocp.CheckpointManager):
-    """Disables Orbax's use of JAX's preemption service, with a past step from another thread;
-    training uses it itself (`common_jax.training.preemption.PreemptionHandler`)."""
+    """Does not ask JAX's preemption service, which Orbax does in another thread for a past step;
+    the training loop does (`common_jax.training.preemption.PreemptionHandler`)."""
 
     def reached_preemption(self, step: int) -> bool:
         return False
 
 
 def _list_by_prefix() -> None:
-    """Orbax (0.12) asks google-cloud-storage, another client with credentials and permissions of
-    its own, whether a bucket has folders, to list and delete them; lists by prefix are right
-    anyway."""
+    """Makes Orbax (0.12) list by prefix, which is right in any bucket, without asking another
+    client, google-cloud-storage, with credentials of its own, whether the bucket has folders."""
     from orbax.checkpoint._src.path import gcs_utils
 
     gcs_utils.is_hierarchical_namespace_enabled = lambda path: False
 
 
 def _lock_by_files() -> None:
-    """TensorStore locks a file that it writes by the system, which some network disks cannot; a
-    second file, which it creates only if it is absent, is a lock on all."""
+    """Makes TensorStore lock files by lock files, since some network disks have no file locks."""
     from orbax.checkpoint._src.serialization import tensorstore_utils
 
     for context in (

@@ -49,7 +49,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
         without effect.
     """
     _require_form(overrides)
-    config = _parsed(file, config_flags.DEFINE_config_file, [f"--config={config_file(file)}"])
+    config = _parsed_flag(file, config_flags.DEFINE_config_file, [f"--config={config_file(file)}"])
     if not isinstance(config, ml_collections.ConfigDict) or type(config.get("task")) is not str:
         raise UserError(
             f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
@@ -66,7 +66,7 @@ def parse(file: str, overrides: Sequence[str]) -> Any:
 
 
 def _with_given_rule(config: Any) -> Any:
-    """The config with the rule of words of `data.vocabulary_from`."""
+    """The config with the `words.rule` of `data.vocabulary_from`'s vocabulary, if there is one."""
     is_word_level = isinstance(config, WordLevelConfig)
     given = config.data.vocabulary_from if is_word_level else ""  # type: ignore[attr-defined]
     if not given:
@@ -91,18 +91,14 @@ def _require_form(overrides: Sequence[str]) -> None:
 def _overridden(
     config: ml_collections.ConfigDict, config_class: type, overrides: Sequence[str], file: str
 ) -> tuple[Any, list[str]]:
-    """The config with overrides, and these with the full names of their keys.
-
-    Args:
-      file: of the config, for error messages.
-    """
+    """The config with overrides, and these with their keys' full names; `file` is for messages."""
     full = [_with_full_key(override, config, config_class) for override in overrides]
     define = functools.partial(config_flags.DEFINE_config_dict, config=config)
-    return from_values(config_class, _parsed(file, define, full).to_dict()), full
+    return from_values(config_class, _parsed_flag(file, define, full).to_dict()), full
 
 
 def _require_effect(config: Any, overrides: Sequence[str]) -> None:
-    """Raises UserError if an override has no effect beside the other values of its section."""
+    """Raises UserError if an override has no effect given the other values of its section."""
     for override in overrides:
         key = override.removeprefix("--config.").partition("=")[0]
         section, _, field = key.partition(".")
@@ -115,8 +111,8 @@ def _require_effect(config: Any, overrides: Sequence[str]) -> None:
 
 
 def systems_of(file: str) -> list[str]:
-    """The arguments that a config file takes, by its own answer to another; [] if it has no table
-    of systems (`common_jax.systems.system_named`)."""
+    """The arguments that a config file takes, from its error for another; [] if it has no table of
+    systems (`common_jax.systems.system_named`)."""
     try:
         parse(f"{file.partition(':')[0]}:?", [])
     except UserError as error:
@@ -165,8 +161,8 @@ def read_task(run: RunFolder, **data: Any) -> "Task":
 def task_on_files(
     run: RunFolder, files: str, overrides: Sequence[str] = (), option: str = "", **data: Any
 ) -> "Task":
-    """The task of a run with other files as its test split, which alone `prepare` builds, with the
-    run's vocabulary.
+    """The task of a run, with its vocabulary, and other files as the test split, the only one that
+    `prepare` builds.
 
     Args:
       files: as `data.test` names files.
@@ -203,8 +199,8 @@ def default_workdir(file: str) -> Path:
     return Path("runs") / Path(path).resolve().parent.name / name
 
 
-def _parsed(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> Any:
-    """The value of the flag `--config` that `define` defines, with errors in one line."""
+def _parsed_flag(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> Any:
+    """The value of the flag `--config` that `define` defines; raises UserError."""
     argv, values = ["launch", *arguments], flags.FlagValues()
     sys.modules.pop("config_config", None)  # else names of the previous file would stay defined
     try:
@@ -230,17 +226,14 @@ def _parsed(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> 
 
 
 def _unknown_system(error: BaseException) -> UnknownSystem | None:
-    """The cause of an error that says which systems there are."""
+    """The cause of an error that lists the systems."""
     unknown = (cause for cause in causes(error) if isinstance(cause, UnknownSystem))
     return next((cause for cause in unknown if cause.names), None)
 
 
 def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
-    """An override with the full name of its key, checked for better messages than ml_collections'.
-
-    Raises:
-      UserError: for an unknown key, a former one, or a group of keys.
-    """
+    """An override with the full name of its key; raises UserError for an unknown key, a former one,
+    or a group of keys."""
     key, _, value = override.removeprefix("--config.").partition("=")
     short = short_keys(kind)
     path = short.get(key, key)

@@ -16,10 +16,8 @@ def installed_configs() -> list[str]:
 
 
 def installed_name(file: str) -> str:
-    """The name of an installed config that a table names by its path in a clone, configs/NAME.py.
-
-    Other files, and in the clone all files, are returned unchanged.
-    """
+    """NAME of an installed config's path in a clone, configs/NAME.py; unchanged in the clone, and
+    for other files."""
     path, colon, argument = file.partition(":")
     name = path.removeprefix("configs/").removesuffix(".py")
     if Path.cwd() == FOLDER.parent or name not in installed_configs():
@@ -35,7 +33,7 @@ def config_file(file: str) -> str:
         as in a clone, configs/NAME.py.
 
     Raises:
-      UserError: if there is neither; it names the nearest.
+      UserError: if there is neither.
     """
     path, colon, argument = file.partition(":")
     if os.path.isfile(path):

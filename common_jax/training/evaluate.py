@@ -23,7 +23,7 @@ def evaluate(
     predict_step: Callable,
     mesh: Mesh,
 ) -> Scores:
-    """The score of a split, with every example once on any mesh."""
+    """The scores of a split, with every example once."""
     batches = task.split_batches(split)
     return task.score(split, predict(params, batches, predict_step, mesh, split))
 
@@ -50,7 +50,10 @@ def predict(
     predictions = jax.device_get(predictions)
     index = np.concatenate([batch["index"] for batch in predictions])
     order = np.argsort(index, kind="stable")[np.sum(index < 0) :]
-    return {name: _stack([batch[name] for batch in predictions])[order] for name in predictions[0]}
+    return {
+        name: _concatenate_padded([batch[name] for batch in predictions])[order]
+        for name in predictions[0]
+    }
 
 
 def ensemble_mean(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -58,7 +61,7 @@ def ensemble_mean(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, 
     return {name: np.mean([p[name] for p in predictions], axis=0) for name in predictions[0]}
 
 
-def _stack(arrays: list[np.ndarray]) -> np.ndarray:
+def _concatenate_padded(arrays: list[np.ndarray]) -> np.ndarray:
     """Concatenates rows, widening each array with zeros to the widest."""
     shape = np.max([a.shape[1:] for a in arrays], axis=0) if arrays[0].ndim > 1 else ()
     wide = [

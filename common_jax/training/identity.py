@@ -8,7 +8,7 @@ from common_jax.config import SplitsConfig
 from common_jax.fields import to_mapping
 
 SEED = "train.seed"  # the only field in which repeated runs differ
-LIMITS = ("data.max_equal_pairs", "data.max_unreachable_answers")  # of what a corpus may be
+LIMITS = ("data.max_equal_pairs", "data.max_unreachable_answers")  # only reject corpora
 COOLDOWN = ("optimizer.cooldown_start", "optimizer.cooldown_steps")
 
 
@@ -22,8 +22,7 @@ def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
 
 
 def result_fields(config: Any) -> dict[str, Any]:
-    """The config fields that a run's result can depend on, by their full names; the cooldown in
-    steps."""
+    """The config fields that a result can depend on, by full name, the cooldown in steps."""
     irrelevant = (
         "mesh.",
         "paper.",
@@ -36,9 +35,7 @@ def result_fields(config: Any) -> dict[str, Any]:
     optimizer = config.optimizer.scheduled(config.train.steps)
     schedule = optimizer.cooldown_start, optimizer.cooldown_steps
     fields = _comparable(config)
-    relevant = {
-        key: value for key, value in fields.items() if not key.startswith((*irrelevant, *LIMITS))
-    }
+    relevant = {key: value for key, value in fields.items() if not key.startswith(irrelevant)}
     return relevant | dict(zip(COOLDOWN, schedule, strict=True))
 
 
@@ -54,14 +51,14 @@ def identity(config: Any) -> dict[str, Any]:
 
 
 def _comparable(config: Any) -> dict[str, Any]:
-    """A config's values by the fields' full names, in the form that equal ones share."""
+    """A config's values by the fields' full names, in a canonical form."""
     data = getattr(config, "data", None)
     columns = {"data.columns": data.column_order} if isinstance(data, SplitsConfig) else {}
     return {**flat(to_mapping(config)), **columns}
 
 
 def resuming(differing: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The overrides by which this config resumes the old run; "" if other fields are needed."""
+    """The overrides with which this config resumes the old run; "" if overrides cannot."""
     if any(key not in old or key not in new or key.endswith(".name") for key in differing):
         return ""
     overrides = (shlex.quote(f"--config.{key}={old[key]}") for key in differing)

@@ -61,8 +61,7 @@ def read_parameters(
 
 
 def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
-    """The parameters of `train.init_from`, and fresh ones for those that do not fit this task
-    (`Task.new_parameters`).
+    """The parameters of `train.init_from`; fresh ones for `Task.new_parameters`.
 
     Args:
       fresh: the initial parameters of this run, with their shardings.
@@ -125,14 +124,14 @@ def _read(
 
 
 def _mean(trees: Sequence[Params]) -> Params:
-    """The mean of parameters; of one, itself, without programs that would be compiled."""
+    """The mean of parameters; a single tree unchanged, without compiling anything."""
     if len(trees) == 1:
         return trees[0]
     return jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves) / len(leaves), *trees)
 
 
 def _read_export(export: Export, abstract: Params) -> Parameters:
-    """The parameters of an export in any format; those with programs have parameters too."""
+    """The parameters of an export in any format but "ctranslate2"."""
     source = export.manifest.source
     if export.manifest.format == "orbax":
         try:

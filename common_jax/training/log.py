@@ -21,10 +21,10 @@ from common_jax.training.trackers.process import TrackerProcess
 
 
 class MetricsLog:
-    """Writes metrics.jsonl and to trackers, without repeated steps after a restart.
+    """Writes metrics.jsonl and to trackers; after a restart, no step twice.
 
-    The constructor and `write` raise a UserError if the folder cannot be written. Of several
-    processes only the first one writes; all have the attributes.
+    The constructor and the methods that write raise a UserError if the folder cannot be written.
+    Only the first process writes; all have the attributes.
 
     Attributes:
       resumed_from: the steps at which the run was resumed, oldest first.
@@ -54,8 +54,8 @@ class MetricsLog:
 
     @first_process_only
     def _open(self, run: RunFolder, start: int) -> tuple[list[dict[str, Any]], float]:
-        """Opens all to continue after step `start`; returns the lines of restarts and validations,
-        and the training time."""
+        """Opens the files to continue after step `start`; returns the lines of restarts and
+        validations, and the training time."""
         with writing(self._path):
             lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
@@ -68,7 +68,7 @@ class MetricsLog:
             self._trackers = [self._open_tracker(*pair, run, start) for pair in opened]
             for tracker in self._trackers:
                 self._files.callback(tracker.close)
-            for tracker in self._trackers:  # called first: all send at once
+            for tracker in self._trackers:  # called before `close`: all send in parallel
                 self._files.callback(tracker.end)
             if start:
                 lines.append({"step": start, "resumed_from": start})
@@ -96,7 +96,7 @@ class MetricsLog:
                 self._track(step, "final", dict(scores))
 
     def flush(self) -> None:
-        """Writes to a bucket what is not there yet, before a checkpoint is saved."""
+        """Uploads to a bucket what is not there yet."""
         if is_first():
             with writing(self._path):
                 self._file.flush()
@@ -104,7 +104,7 @@ class MetricsLog:
                     mirror.flush()
 
     def close(self) -> None:
-        """Closes all; all lines are on disk, but trackers' last ones may be lost."""
+        """Closes the files; trackers may lose their last numbers."""
         with contextlib.suppress(OSError, UserError):  # would hide the error that ended the run
             self._files.close()
 

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """The content of result.json, and the score of each split."""
+    """The content of result.json, and the scores of each split."""
 
     result: dict[str, Any]
     scored: dict[str, Scores]
@@ -60,8 +60,7 @@ def train(
 
     Args:
       command: the command line, for result.json.
-      new_schedule: whether a resumed run takes the cooldown of its config; otherwise the one that
-        it recorded when it began.
+      new_schedule: whether a resumed run has the cooldown of `task.config`, not the recorded one.
 
     Raises:
       UserError: for invalid data, an unusable folder, a tracker that is not installed, or a loss
@@ -120,11 +119,7 @@ class _Run:
     def __init__(
         self, task: Task, workdir: RunWriter, mesh: Mesh, requests: PreemptionHandler, data: str
     ):
-        """Restores the newest checkpoint, or starts a new run.
-
-        Args:
-          data: identifies the data, as in the checkpoints.
-        """
+        """Restores the newest checkpoint, or starts a new run; `data` as `Restored.data`."""
         config = task.config.train
         self.task, self.config, self.workdir = task, config, workdir
         self.mesh, self.requests = mesh, requests
@@ -279,10 +274,7 @@ class _Run:
         return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
 
     def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
-        """
-        Raises:
-          Interrupted: upon a request, also an earlier one.
-        """
+        """Evaluates; raises Interrupted upon a request, also an earlier one."""
 
         def predict(params: Params, batch: Batch) -> dict[str, Any]:
             self.requests.raise_if_requested()
@@ -344,11 +336,11 @@ class _Run:
 def group_steps(
     stream: Iterable[tuple[Position, Batch]], step: int, config: TrainConfig
 ) -> Iterator[tuple[Position, list[Batch]]]:
-    """Groups batches for calls of the device: `train.steps_per_call` or one.
+    """Groups batches for dispatches of `train.steps_per_call` steps, or one.
 
-    The batches of a group have one shape, and none but the last is followed by a log line, a
-    validation, a save or the end. The groups depend only on the step numbers, so that a resumed run
-    has the same calls.
+    The batches of a group have one shape, and only the last may be followed by a log line, a
+    validation, a save or the end. Groups depend on the step numbers and shapes alone, so that a
+    resumed run has the same.
 
     Args:
       stream: ((epoch, batch) of the next batch, this batch).

@@ -45,7 +45,7 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     """The mesh of `config`.
 
     Args:
-      devices: to use the first of; None is those of all processes.
+      devices: of which the first are used; None is those of all processes.
 
     Raises:
       UserError: if there are fewer devices, or the rows cannot be split evenly among processes.
@@ -66,8 +66,7 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
 
 
 def _rows_split_evenly(mesh: Mesh) -> bool:
-    """True if all processes have equally many batch rows, and any two the same rows or disjoint
-    ones."""
+    """Whether all processes have equally many batch rows, and any two the same or disjoint ones."""
     rows_of: dict[int, set[int]] = {process: set() for process in range(jax.process_count())}
     rows = batch_sharding(mesh).devices_indices_map((row_shards(mesh),))
     for device, (row,) in rows.items():
@@ -114,7 +113,7 @@ def shardings(tree: Any, mesh: Mesh | AbstractMesh) -> Any:
 def local_rows(mesh: Mesh, parts: int = 1) -> Rows:
     """Selects the rows of a batch that this process reads: those of its devices.
 
-    Empty rows are added until devices x parts divide the batch. They have no weight, so that the
+    Empty rows, which have no weight, are added until `row_shards` x `parts` divides the batch: the
     global batch depends neither on these numbers nor on the number of processes.
     """
     share = row_shards(mesh) * parts

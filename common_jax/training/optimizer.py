@@ -50,8 +50,8 @@ def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
 
 
 def _scale_by_adagrad(eps: float, initial_sum: float) -> optax.GradientTransformation:
-    """g / (sqrt(sum of g^2) + eps); optax adds `eps` inside the root, with which a first gradient
-    of 1e-4 would move a parameter half as far as one of 1."""
+    """g / (sqrt(sum of g^2) + eps). Optax adds `eps` inside the root: with it, a first gradient of
+    1e-4 moves a parameter half as far as one of 1."""
 
     def update(gradient: Params, state: Any, params: Params | None = None) -> tuple[Params, Any]:
         sums = jax.tree.map(lambda s, g: s + g * g, state.sum_of_squares, gradient)

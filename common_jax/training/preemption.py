@@ -23,10 +23,10 @@ ECHO_SECONDS = 10.0
 class PreemptionHandler:
     """A context manager that records a request to stop, which the loop polls between steps.
 
-    A second request raises immediately, unless it is within seconds and not Ctrl-C: a scheduler and
-    the parent process, or a terminal and its shell, may both send one. SIGHUP stays ignored where
-    it is, by nohup. Outside the main thread, where Python cannot handle signals,
-    nothing is recorded. Several processes handle SIGTERM only in `poll`.
+    A second request raises immediately; other signals than Ctrl-C only `ECHO_SECONDS` after the
+    last, since a scheduler and the parent process, or a terminal and its shell, may both send one.
+    SIGHUP that nohup ignores stays ignored. Outside the main thread, where Python cannot handle
+    signals, nothing is recorded. Several processes handle SIGTERM only in `poll`.
 
     Attributes:
       received: the signal, or None; with several processes, once all have agreed.
@@ -57,11 +57,7 @@ class PreemptionHandler:
         return self.received
 
     def raise_if_requested(self) -> None:
-        """Calls `poll`.
-
-        Raises:
-          Interrupted: if there is a request.
-        """
+        """Calls `poll`; raises Interrupted if there is a request."""
         if (request := self.poll()) is not None:
             raise Interrupted(request)
 

@@ -50,7 +50,7 @@ def read_state(path: AnyPath, abstract: Any, part: str = "") -> Any:
 
 
 def _unreadable(path: AnyPath, error: Exception) -> Exception:
-    """The error for a folder that Orbax cannot read, damaged or in a bucket that cannot be read."""
+    """The error for a folder that Orbax cannot read: a UserError if the bucket's service failed."""
     if in_bucket(path):
         from common_jax.io.bucket import service_error
 
@@ -60,7 +60,7 @@ def _unreadable(path: AnyPath, error: Exception) -> Exception:
 
 
 def read_position(folder: AnyPath) -> tuple[Position, str]:
-    """The data position saved in a step's folder, and what identifies the data; "" if unknown.
+    """The data position saved in a step's folder, and `Restored.data`.
 
     Raises:
       UnreadableError: if it cannot be read.

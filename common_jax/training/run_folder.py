@@ -37,11 +37,10 @@ _RESULT = {  # fields of every result.json
 
 
 class RunFolder:
-    """The folder of a run, or of an export, which has config and vocabulary in the same places.
+    """The folder of a run on a disk or in a bucket (gs://BUCKET/FOLDER); or of an export, which has
+    config and vocabulary in the same places.
 
-    It is on a disk, or in a bucket: gs://BUCKET/FOLDER.
-
-    Methods without another note raise a UserError for a file that is missing or damaged.
+    Unless stated otherwise, methods raise a UserError for a file that is missing or damaged.
 
     Attributes:
       path: the folder, which need not exist.
@@ -85,7 +84,7 @@ class RunFolder:
         return lock.acquire(self._lock, keep=False) if self._lock.exists() else ""
 
     def lock_state(self) -> LockState:
-        """The state of its lock, for looking at it repeatedly without taking it."""
+        """The state of its lock, to poll without acquiring it."""
         return LockState(self._lock)
 
     def config(self) -> dict[str, Any]:
@@ -113,8 +112,7 @@ class RunFolder:
         return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
     def data_digests(self) -> dict[str, str] | None:
-        """What identifies the data of the run (`Task.data_digests`); None if it is unknown, as in
-        older runs."""
+        """`Task.data_digests` of the run; None if unknown, as in older runs."""
         if not self.data_file.exists():
             return None
         return read_json(self.data_file).get("sha256", dict[str, str])
@@ -156,7 +154,7 @@ class RunFolder:
             )
 
     def _require_run(self) -> None:
-        self.require_path("\\[")  # TensorStore takes one for a slash, Orbax one for a pattern
+        self.require_path("\\[")  # TensorStore reads "\" as "/", and Orbax "[" as a pattern
         if Export.is_at(self.path):
             raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self.config_file.exists() or not self.path.exists():
@@ -166,8 +164,7 @@ class RunFolder:
             raise UserError(f"{self.path} is not the folder of a run: choose another --workdir")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of the log, without damaged ones and without null values; empty if there is
-        none."""
+        """The lines of the log, without damaged ones and null values; empty without a log."""
         file = self.metrics_file
         return log_lines(file.read_bytes().splitlines() if file.is_file() else ())
 
@@ -207,8 +204,7 @@ class RunFolder:
         return node
 
     def example_results(self, split: str) -> Results | None:
-        """The results of each example (`common_jax.training.task.Scores`); None if there are none,
-        as in older runs."""
+        """`common_jax.training.task.Scores.results`; None if there are none, as in older runs."""
         file = self._split_file(split, EXAMPLES)
         return read_tsv(file) if file.exists() else None
 
@@ -234,7 +230,7 @@ class RunFolder:
         by file name.
 
         Args:
-          predictions: whether also the split's predictions, their references and sources.
+          predictions: whether to add the split's predictions, references and sources.
         """
         texts = [f"eval/{split}{ending}" for ending in (_PREDICTIONS, REFERENCES, SOURCES)]
         patterns = (RESULT, self.metrics_file.name, "eval/*.json", f"eval/{split}{EXAMPLES}")
@@ -248,7 +244,7 @@ class RunFolder:
 
 
 def log_lines(texts: Iterable[bytes]) -> list[dict[str, Any]]:
-    """The values of lines of `RunFolder.metrics`, without damaged lines and null values."""
+    """The parsed lines of a log, without damaged ones and null values."""
     lines = []
     for text in texts:
         try:
@@ -263,7 +259,7 @@ def log_lines(texts: Iterable[bytes]) -> list[dict[str, Any]]:
 
 
 def has_texts(names: Sequence[str], split: str, predictions: bool) -> bool:
-    """Whether files of these names are the `RunFolder.texts` of a split that has results."""
+    """Whether names of `RunFolder.texts` include a split's results, and if wanted predictions."""
     wanted = [EXAMPLES, _PREDICTIONS] if predictions else [EXAMPLES]
     return all(fnmatch.filter(names, f"eval/{split}{ending}") for ending in wanted)
 

@@ -28,7 +28,7 @@ from common_jax.training.run_folder import EXAMPLES, REFERENCES, RESULT, SOURCES
 from common_jax.training.task import Scores, Task
 
 _log = logging.getLogger(__name__)
-_LONGEST = 500  # characters of an error in the record of an end
+_LONGEST = 500  # characters of an error in end.json
 _NETWORK_SECONDS = 60  # for which NFS may cache a folder's content
 
 
@@ -59,8 +59,8 @@ class RunWriter(RunFolder):
 
     @first_process_only
     def _claim(self, config: Any, new_schedule: bool) -> tuple[str, list[int]]:
-        """Claims the folder in the first process; returns the content of the lock file, and the
-        start and length of the cooldown."""
+        """Claims the folder; returns the content of the lock file, and the cooldown's start and
+        length."""
         self._require_run()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -94,11 +94,8 @@ class RunWriter(RunFolder):
         return [optimizer.cooldown_start, optimizer.cooldown_steps]
 
     def _require_claimed(self, holder: str) -> None:
-        """Checks that this is the folder that another process of the run has claimed.
-
-        Raises:
-          UserError: if it is not, after waiting for a network disk.
-        """
+        """Raises UserError if this is not the folder that another process of the run has claimed,
+        after waiting for a network disk."""
         deadline = time.monotonic() + _NETWORK_SECONDS
         while True:
             with contextlib.suppress(OSError):
@@ -113,8 +110,7 @@ class RunWriter(RunFolder):
 
     @contextlib.contextmanager
     def recording_end(self) -> Iterator[None]:
-        """A context that records in the claimed folder why training in it ends before the result
-        is written: at a request to stop, or by an error, with its message."""
+        """A context that records in `end_file` that training was stopped, or failed, and why."""
         try:
             yield
         except BaseException as error:
@@ -131,8 +127,8 @@ class RunWriter(RunFolder):
         lock.release(self._lock)
 
     def adopt_data(self, task: Task) -> str:
-        """Stores the vocabulary and the digests of the prepared data in a new run; requires those
-        that a resumed run has.
+        """Stores the vocabulary and the digests of the prepared data of a new run; for a resumed
+        run, requires that they are equal.
 
         Returns: a digest of all digests, for checkpoints.
 
@@ -156,7 +152,7 @@ class RunWriter(RunFolder):
             task.write_vocabulary(folder)
             if self.vocabulary.exists():  # of a run without digests
                 _require_equal(
-                    _contents(folder), _contents(self.vocabulary), f"{self.path} has", task
+                    _file_digests(folder), _file_digests(self.vocabulary), f"{self.path} has", task
                 )
                 _log.warning(
                     "%s: has the vocabulary of these data; whether its examples are the same "
@@ -193,7 +189,7 @@ class RunWriter(RunFolder):
                 _log.warning("%s: %d requests failed and were repeated", self.path, count)
 
     def restore(self, config: Any, texts: Mapping[str, str]) -> None:
-        """Writes a run with this config, of which `texts` are known; the result is the last."""
+        """Writes a run with this config from its `texts`, the result last."""
         self.claim(config)
         try:
             with writing(self.path):
@@ -225,6 +221,6 @@ def _require_equal(
         )
 
 
-def _contents(folder: AnyPath) -> dict[str, str]:
+def _file_digests(folder: AnyPath) -> dict[str, str]:
     """The SHA-256 of each file of a folder, by name."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}

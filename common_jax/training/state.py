@@ -42,31 +42,31 @@ class TrainState:
 
 
 class InitialState:
-    """The state before the first step: its shapes, and its arrays. JAX traces its function once."""
+    """The state before the first step: `abstract`, its shapes, types and shardings, and `make`."""
 
     def __init__(self, task: Task, mesh: Mesh | AbstractMesh):
         self._seed = task.config.train.seed
-        self._fresh = functools.partial(_fresh, task)
-        boxed = jax.eval_shape(self._fresh, jax.random.key(0))
+        self._initial_state = functools.partial(_initial_state, task)
+        boxed = jax.eval_shape(self._initial_state, jax.random.key(0))
         self._shardings = shardings(boxed, mesh)
         self.abstract = _on_mesh(boxed, self._shardings)
 
     def make(self) -> TrainState:
         """The state, created with its sharding; the same on every mesh."""
-        init = jax.jit(self._fresh, out_shardings=self._shardings)
+        init = jax.jit(self._initial_state, out_shardings=self._shardings)
         return nn.unbox(init(jax.random.key(self._seed)))
 
 
 def abstract_parameters(task: Task, mesh: Mesh | AbstractMesh) -> Params:
-    """Shapes, types and shardings of the parameters alone, for which nothing else is traced."""
+    """Shapes, types and shardings of the parameters, without tracing the rest of the state."""
     boxed = jax.eval_shape(task.init, jax.random.key(0))
     return _on_mesh(boxed, shardings(boxed, mesh))
 
 
-def _on_mesh(boxed: Any, where: Any) -> Any:
-    """Shapes and types, in boxes, with their shardings."""
+def _on_mesh(boxed: Any, sharding_tree: Any) -> Any:
+    """The shapes and types of boxed ones, with shardings."""
     with_sharding = lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
-    return jax.tree.map(with_sharding, nn.unbox(boxed), where)
+    return jax.tree.map(with_sharding, nn.unbox(boxed), sharding_tree)
 
 
 def abstract_state(task: Task, mesh: Mesh | AbstractMesh) -> TrainState:
@@ -84,9 +84,8 @@ def run_key(seed: int, mesh: Mesh) -> Array:
     return jax.jit(lambda seed: jax.random.key(seed), out_shardings=replicated(mesh))(seed)
 
 
-def _fresh(task: Task, key: Array) -> TrainState:
-    """The state before the first step, with the boxes that name the axes of parameters and of the
-    optimizer state."""
+def _initial_state(task: Task, key: Array) -> TrainState:
+    """The state before the first step, boxed with the names of the axes."""
     # imports optax, which reading a run does not need
     from common_jax.training.optimizer import make_optimizer
 
@@ -97,9 +96,9 @@ def _fresh(task: Task, key: Array) -> TrainState:
 
 
 def describe(task: Task) -> str:
-    """The table of parameters: name, shape, count, sharding, bytes a device; totals of the training
-    state, of the parameters without tables of word vectors if there are any, and of all parameters.
-    For the mesh of the config, without needing its devices."""
+    """The table of parameters: name, shape, count, sharding, bytes per device; totals of the state,
+    of parameters without word vectors, and of all. Needs none of the devices of the config's mesh.
+    """
     least = math.prod(max(1, size) for size in dataclasses.astuple(task.config.mesh))
     shape = mesh_shape(task.config.mesh, max(jax.device_count(), least))
     state = abstract_state(task, AbstractMesh(tuple(shape.values()), tuple(shape)))

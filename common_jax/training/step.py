@@ -41,12 +41,12 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     config = task.config.train
     optimizer = make_optimizer(task.config.optimizer)
     schedule = make_schedule(task.config.optimizer, config.steps)
-    where = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
+    state_shardings = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
 
     def one_step(key: Array, state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(key, state.step)
         with activations_on(mesh):
-            sums, gradient = _summed(task, state.params, batch, key, config.accumulate)
+            sums, gradient = _summed_gradient(task, state.params, batch, key, config.accumulate)
         with part("optimizer"):
             state, metrics = apply(state, sums, gradient)
         real, positions = task.count_units(batch)
@@ -56,7 +56,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
         weight = jnp.maximum(sums["weight"], 1.0)
         gradient = jax.tree.map(lambda g: g / weight, gradient)
         # else XLA may replicate the gradients of a sharded parameter
-        gradient = jax.lax.with_sharding_constraint(gradient, where.params)
+        gradient = jax.lax.with_sharding_constraint(gradient, state_shardings.params)
         norm, loss = optax.tree.norm(gradient), sums["loss"] / weight
         rate = schedule(state.step)
 
@@ -92,13 +92,13 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
     step = jax.jit(
         train_step,
         donate_argnums=0,
-        in_shardings=(where, batch_sharding(mesh), replicated(mesh)),
-        out_shardings=(where, replicated(mesh)),
+        in_shardings=(state_shardings, batch_sharding(mesh), replicated(mesh)),
+        out_shardings=(state_shardings, replicated(mesh)),
     )
     return with_compile_barrier(step)
 
 
-def _summed(
+def _summed_gradient(
     task: Task, params: Params, batch: Batch, key: Array, parts: int
 ) -> tuple[dict[str, Array], Params]:
     """The sums of `Task.loss` over a batch and the gradient of its "loss", computed in parts."""
@@ -123,8 +123,8 @@ def _summed(
 
 
 def _split(batch: Batch, parts: int) -> Batch:
-    """A batch's parts [parts, rows of a part, ...]: every `parts`-th row, so that each row stays on
-    its device."""
+    """The parts of a batch, [parts, rows of a part, ...]: each has every `parts`-th row, so that
+    rows stay on their devices."""
     split = lambda a: jnp.swapaxes(a.reshape(-1, parts, *a.shape[1:]), 0, 1)
     return jax.tree.map(split, batch)
 

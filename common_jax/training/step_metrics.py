@@ -27,7 +27,7 @@ class StallTimer:
         self._seconds[cause] += time.monotonic() - began
 
     def over(self, cause: str, items: Iterable[T]) -> Iterator[T]:
-        """Passes the items on and counts the time of waiting for each."""
+        """Iterates over the items and adds the time of waiting for each to that of a cause."""
         items = iter(items)
         while True:
             with self.at(cause):
@@ -61,8 +61,7 @@ class MetricsWindow:
         self._metrics.append(metrics)
 
     def values(self, unit: str) -> dict[str, float | None]:
-        """Means over the applied steps (None if there are none), throughput, and the share of
-        padding."""
+        """Means over the applied steps (None without any), throughput, and share of padding."""
         calls = jax.device_get(self._metrics)
         steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
         seconds = time.monotonic() - self._began

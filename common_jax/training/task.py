@@ -68,15 +68,15 @@ class Task(abc.ABC, Generic[Config]):
 
     Attributes:
       config_class: the dataclass of the family's configs.
-      data: the prepared corpus; None for a task that has another.
+      data: the `PreparedData`; None for a task without files.
       metric_names: the metrics of a validation, one of which selects the best checkpoint.
       unit: of throughput: "tokens" or "examples".
       final_search: whether predictions at the end of a run use a more expensive search than those
         of a validation; otherwise one compiled function serves both.
       splits: scored at the end of a run.
       predictor_class: the predictor of a trained model.
-      other_test_fields: fields of `data` for the evaluation of a file that is not the run's.
-      printed_notes: numbers among the notes of a score that are printed beside its metrics.
+      other_test_fields: fields of `data` for the evaluation of other files than the run's.
+      printed_notes: the `Scores.notes` that are numbers and printed beside the metrics.
       decoding: options of the predictor that differ from the run's config, for `serve` and the
         final `predict_step`.
       hub_task: the task's name on a hub.
@@ -141,24 +141,24 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def read_vocabulary(self, folder: Path) -> None:
-        """Reads the vocabulary, instead of `prepare` without a corpus, or before it to check that
-        the corpus has the same.
+        """Reads the vocabulary: instead of `prepare`, without a corpus; or before `prepare`, which
+        then checks that the corpus has the same.
 
         Raises:
           UserError: if it is missing or broken.
         """
 
     def prepare_as(self, **fields: Any) -> None:
-        """Changes fields of the `Preparation` of a `prepare` that follows."""
+        """Changes fields of the `Preparation` for the next `prepare`."""
         if self.data is not None:
             self.data.preparation = dataclasses.replace(self.data.preparation, **fields)
 
     def has_vocabulary_of(self, other: "Task") -> bool:
-        """Whether the parameters of a task can be continued with this one's vocabulary."""
+        """Whether training of another task's parameters can continue with this vocabulary."""
         return _vocabulary(self) == _vocabulary(other)
 
     def new_parameters(self, source: "Task") -> Sequence[str]:
-        """The names of parameters that are not continued from the run of another task."""
+        """The names of parameters that `train.init_from` does not take over from a task."""
         return ()
 
     @abc.abstractmethod
@@ -171,7 +171,7 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        """Predictions, [B, ...] each; `final` is for tasks that search (`final_search`)."""
+        """Predictions, [B, ...] each; `final` as in `final_search`."""
 
     @abc.abstractmethod
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
@@ -235,8 +235,7 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
-        """The model's computation for the predictor (`common_jax.predictor.Compute`); pure, with
-        static arguments `static`."""
+        """The pure computation on arrays of the predictor, with static arguments (`Compute`)."""
 
     def predictor(
         self, params: Params, memory: float = CompiledFunctions.memory, **options: Any
@@ -251,12 +250,8 @@ class Task(abc.ABC, Generic[Config]):
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
     def require_engine(self) -> None:
-        """Checks that CTranslate2 can express the model, with the options in `decoding`.
-
-        Raises:
-          UserError: if it cannot.
-        """
-        raise UserError("--format ctranslate2: goes with translators")
+        """Raises UserError if CTranslate2 cannot compute the model with the options `decoding`."""
+        raise UserError("--format ctranslate2: only for translation models")
 
     def write_engine(self, params: Params, folder: Path, dtype: str) -> None:
         """Writes the model for `Predictor.engine`; needs the vocabulary.

@@ -92,7 +92,11 @@ def files_in(folder):
 
 @pytest.mark.parametrize(
     "name,content",
-    [("m.zip", zipped(FILES)), ("m.tar.gz", tarred(FILES)), ("m.tar", tarred(FILES, "w"))],
+    [
+        ("m.zip", zipped(FILES)),
+        ("m.tar.gz", tarred(FILES)),
+        ("m.tar?download=1", tarred(FILES, "w")),
+    ],
 )
 def test_an_archive_is_unpacked_once(name, content, server, monkeypatch):
     address, contents = server

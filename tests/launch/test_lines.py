@@ -183,7 +183,8 @@ def test_a_dev_set_without_answers_is_predicted(family, tmp_path, monkeypatch, c
     if name != "qanet":
         pytest.skip("files of SQuAD's form are for readers")
     context = "Ada has nine cats."
-    asked = [{"id": "a", "question": "How many?"}, {"id": "b"}, {"question": "Who has cats?"}]
+    first, second = {"id": "a", "question": "How many?"}, {"question": "Who has cats?"}
+    asked = [first, {"id": "b"}, second, {**first, "id": 7}]
     data = [{"title": "Cats", "paragraphs": [{"context": context, "qas": asked}]}]
     file, out = tmp_path / "dev.json", tmp_path / "answers.jsonl"
     file.write_text(json.dumps({"version": "1.1", "data": data}))
@@ -191,6 +192,6 @@ def test_a_dev_set_without_answers_is_predicted(family, tmp_path, monkeypatch, c
     status, _, errors = printed(monkeypatch, capsys, [], *argv)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     expected = [answer.to_dict() for answer in load(models["--model"]).predict(LINES["qanet"])]
-    assert [row.get("id") for row in rows] == ["a", "b", None]
+    assert [row.get("id") for row in rows] == ["a", "b", None, 7]
     assert [rows[0]["answer"], rows[2]["answer"]] == [row["answer"] for row in expected]
-    assert "question" in rows[1]["error"] and status == 2 and "1 of 3 lines" in errors[-1]
+    assert "question" in rows[1]["error"] and status == 2 and "1 of 4 lines" in errors[-1]

@@ -17,7 +17,7 @@ from common_jax.errors import missing_extra
 
 @dataclasses.dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker is opened with.
+    """The run that a tracker records.
 
     Attributes:
       folder: for the tracker's files.
@@ -41,7 +41,7 @@ class Tracker(abc.ABC):
 
     Attributes:
       package: the module that it needs, of the extra with the tracker's name.
-      in_process: whether it writes in the process of the run, whose disk alone can fail it; others
+      in_process: whether it runs in the process of the run, as it only writes to the disk; others
         have a process of their own (`common_jax.training.trackers.process`).
       location: where to look at the record.
     """
@@ -59,7 +59,7 @@ class Tracker(abc.ABC):
         """Writes numbers by name; steps do not decrease."""
 
     def end(self) -> None:  # noqa: B027 (not all have something to do)
-        """Hands over the end of the run; does not wait."""
+        """Announces the end of the run, without waiting."""
 
     @abc.abstractmethod
     def close(self) -> None:

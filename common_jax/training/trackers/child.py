@@ -1,8 +1,8 @@
 """The process of a tracker: reads the run and its numbers as JSON lines from standard input.
 
-Its first line is the arguments of `main`; then each line is a step and numbers by name, until the
-end of the file, after which it has limited time. On standard output it writes its location and the
-first outage; all that the tracker's package prints goes to standard error.
+The first line is the arguments of `main`; each other line is a step and numbers by name. After the
+last the process has limited time. It writes the tracker's location and the first outage to standard
+output; all that the tracker's package prints goes to standard error.
 """
 
 import functools
@@ -51,8 +51,8 @@ class Record:
         return step < self._step or (step == self._step and group in self._groups)
 
     def add(self, step: int, group: str) -> None:
-        """Notes numbers as written. Some trackers send those of a step only with the next one,
-        hence they are stored then, or by `close`."""
+        """Notes numbers as written. They are stored with the next step or by `close`, since some
+        trackers send a step only then."""
         if step > self._step:
             self._save()
             self._step, self._groups = step, set()
@@ -70,10 +70,7 @@ class Child:
     """A tracker that is fed from standard input."""
 
     def __init__(self, seconds: int):
-        """
-        Args:
-          seconds: for what remains at the end of the input.
-        """
+        """The process has `seconds` for what remains at the end of the input."""
         self._parent = os.fdopen(os.dup(1), "w", buffering=1)
         os.dup2(2, 1)
         self._ended, self._warned = threading.Event(), False
@@ -92,21 +89,21 @@ class Child:
     ) -> None:
         title = f"{title}-{record.id}"
         tracked = TrackedRun(folder, title, record.id, start, config, self.warn)
-        tracker: Tracker = self._persist(lambda: tracker_class(name)(tracked))
-        self._tell("info", tracker.location)
+        tracker: Tracker = self._retry(lambda: tracker_class(name)(tracked))
+        self._report("info", tracker.location)
         while row := self.rows.get():
             step, values = row
             group = min(values).partition("/")[0]
             if not record.has(step, group):
-                self._persist(functools.partial(tracker.log, step, values))
+                self._retry(functools.partial(tracker.log, step, values))
                 record.add(step, group)
-        self._persist(tracker.close)
+        self._retry(tracker.close)
         record.close()
 
     def warn(self, problem: str) -> None:
         """Reports the first outage."""
         if not self._warned:
-            self._tell("warning", problem)
+            self._report("warning", problem)
         self._warned = True
 
     def _read(self) -> None:
@@ -116,7 +113,7 @@ class Child:
         signal.alarm(self._seconds)  # ends this process, also inside a call
         self.rows.put(None)
 
-    def _persist(self, call: Callable[[], T]) -> T:
+    def _retry(self, call: Callable[[], T]) -> T:
         """Calls until it succeeds, or the input has ended."""
         while True:
             try:
@@ -128,7 +125,7 @@ class Child:
                     raise SystemExit(1) from error
                 self._ended.wait(RETRY_SECONDS)
 
-    def _tell(self, level: str, text: str) -> None:
+    def _report(self, level: str, text: str) -> None:
         message = " ".join(text.split())
         try:
             print(json.dumps([level, message[:500]]), file=self._parent)

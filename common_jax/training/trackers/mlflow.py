@@ -21,8 +21,8 @@ class MLflow(Tracker):
 
         self._client, self._metric = MlflowClient(), Metric
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "conv-attention")
-        found = self._client.get_experiment_by_name(name)
-        experiment = found.experiment_id if found else self._client.create_experiment(name)
+        existing = self._client.get_experiment_by_name(name)
+        experiment = existing.experiment_id if existing else self._client.create_experiment(name)
         records = self._client.search_runs([experiment], f"tags.`{_ID}` = '{run.id}'")
         if records:
             (record,) = records

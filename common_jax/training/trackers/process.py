@@ -1,8 +1,5 @@
-"""A tracker in a process of its own, which neither a server's outage nor a kill of the run stops.
-
-The process survives SIGKILL of the run's and then sends what is left. Weights & Biases loses the
-last numbers if its own process is killed, MLflow waits for minutes, Trackio prints.
-"""
+"""A tracker in a process of its own: a server's outage does not delay the run, and the last numbers
+are sent even if the run is killed (Weights & Biases would lose them, MLflow wait for minutes)."""
 
 import contextlib
 import json
@@ -53,7 +50,7 @@ class TrackerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                start_new_session=True,  # no Ctrl-C
+                start_new_session=True,  # Ctrl-C does not reach it
             )
         assert self._process.stdin is not None
         self._input: int | None = self._process.stdin.fileno()

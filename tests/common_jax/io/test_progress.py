@@ -27,7 +27,7 @@ def test_lines_with_the_time_left(lines):
 
 def test_the_time_left_is_that_of_the_rate_of_this_process():
     state = dict(n=3000, total=9000, elapsed=100.0, initial=1000, prefix="encoding train")
-    line = module._line(state, "pairs")
+    line = module._log_line(state, "pairs")
     assert line == "encoding train: 3,000 pairs, 20 a second, 33 % of 9,000, 0:05:00 left"
 
 
