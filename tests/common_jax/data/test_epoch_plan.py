@@ -64,7 +64,7 @@ def test_long_columns_stay_fast_and_hold_every_example():
 
 @pytest.mark.parametrize(("shape", "shapes"), [((0, 2), 3), ((4, 0), 3), ((4, 2), 0)])
 def test_nothing_to_choose(shape, shapes):
-    with pytest.raises(ValueError, match="choose_shapes"):
+    with pytest.raises(ValueError, match="needs lengths and max_shapes"):
         choose_shapes(np.ones(shape, int), shapes)
 
 
