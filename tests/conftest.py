@@ -40,9 +40,14 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+import hypothesis  # noqa: E402
 import jax  # noqa: E402  (reads the environment above)
 import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
+
+# No test is a test of time: examples take longer on a busy machine.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

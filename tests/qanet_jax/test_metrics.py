@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.metrics.classification import wilson_interval
@@ -62,7 +62,6 @@ def test_by_hand(prediction, golds, exact, overlap):
 _WORDS = st.lists(st.sampled_from(["x", "y", "z", "the"]), max_size=4)
 
 
-@settings(deadline=None)
 @given(_WORDS, st.lists(_WORDS, min_size=1, max_size=3))
 def test_f1_is_the_best_pairing_of_words(prediction, golds):
     def best(one: list[str], other: list[str]) -> float:
@@ -117,7 +116,6 @@ def test_adversarial_by_hand():
     assert scores["f1_worst"] == 20 * (0 + 0 + 1 + 0 + 1)
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["a", "a-0", "a-1", "b", "b-0", "c"]),

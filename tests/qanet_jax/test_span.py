@@ -32,7 +32,7 @@ def every_span(start, end, length):
 @pytest.mark.parametrize("size,length", [(1, 1), (1, 4), (5, 1), (5, 3), (4, 9)])
 @pytest.mark.parametrize("count", [1, 3, 100])
 def test_the_best_of_all_spans(size, length, count):
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(logits=hnp.arrays(np.float32, (2, 2, size), elements=LOGITS))
     def check(logits):
         start, end = logits

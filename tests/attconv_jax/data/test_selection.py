@@ -1,7 +1,7 @@
 """SQuAD-AnSS: the sentences of passages, and which of them is right."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attconv_jax.data.selection import Candidate, candidates, split_by_punkt
@@ -61,7 +61,6 @@ def test_questions_come_one_after_the_other_each_with_its_own_passage():
 TEXTS = st.lists(st.text("aB.?!\"”')( \n1", min_size=1).filter(str.strip), min_size=1, max_size=4)
 
 
-@settings(deadline=None)  # the first call imports NLTK
 @given(TEXTS)
 def test_each_character_is_in_one_sentence(texts):
     for text, spans in zip(texts, split_by_punkt(texts), strict=True):

@@ -19,7 +19,7 @@ from common_jax.errors import UserError
 ROWS = st.lists(st.tuples(*[st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9)] * 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=ROWS, chunk=st.integers(1, 5), data=st.data())
 def test_written_is_read(tmp_path_factory, rows, chunk, data):
     path = tmp_path_factory.mktemp("corpus")

@@ -35,7 +35,7 @@ def _brute_force(lengths, max_shapes) -> int:
     return min(_positions(lengths, shapes) for shapes in choices if _nested(shapes))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), columns=st.integers(1, 3), max_shapes=st.integers(1, 3))
 def test_shapes_are_the_best_nested_ones(data, columns, max_shapes):
     most = {1: 12, 2: 5, 3: 3}[columns]
@@ -73,7 +73,7 @@ LENGTHS = hnp.arrays(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     lengths=LENGTHS,
     max_shapes=st.integers(1, 5),
@@ -132,7 +132,7 @@ def test_the_order_is_that_of_plain_loops(seed):
         assert [(batch.shape, batch.examples.tolist()) for batch in plan.epoch(epoch)] == batches
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(1, 60), min_size=2, max_size=3),
     weights=st.lists(st.floats(0.1, 5), min_size=3, max_size=3),

@@ -20,7 +20,7 @@ def written(path, rows, state=None, *, ends=True):
     return state
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rows=ROWS, lost=ROWS, data=st.data())
 def test_a_continued_corpus_has_the_bytes_of_an_uninterrupted_one(
     tmp_path_factory, rows, lost, data

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
@@ -44,7 +44,6 @@ def fails(made) -> str:
 CELLS = st.text("ab é,;\t\"'\n\u2028", max_size=8)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=6),
     st.sampled_from(",;\t"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
@@ -82,7 +82,6 @@ def test_a_tab_after_the_word_or_between_numbers(tmp_path):
 _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "ß."])
 
 
-@settings(deadline=None)
 @given(st.lists(_FORMS), st.lists(_FORMS, min_size=1))
 def test_the_first_form_that_the_file_has(tmp_path_factory, words, in_file):
     text = "".join(f"{word} {n} {n}\n" for n, word in enumerate(in_file))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.errors import UserError
@@ -103,7 +103,6 @@ def test_more_words_with_vectors(rows):
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(counts=st.dictionaries(TEXT, st.integers(1, 3)), fixed=st.booleans())
 def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
     folder = tmp_path_factory.mktemp("vocabulary")

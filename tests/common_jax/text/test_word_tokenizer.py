@@ -5,7 +5,7 @@ import json
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.text.word_tokenizer import UNICODE, split_words
@@ -68,7 +68,6 @@ def test_all_scripts_by_hand(case):
 _LETTERS = st.text(st.sampled_from(list(" \n\t.,:;!?'\"`´’“-–/~$%°()[]<>{}&*#@\\+0aAbsStTmnN")))
 
 
-@settings(deadline=None)
 @given(st.text() | st.text(st.characters(codec=None)) | _LETTERS)
 def test_each_character_is_in_one_word(text):
     covered = []
@@ -83,7 +82,6 @@ _SCRIPTS = st.text(
 )
 
 
-@settings(deadline=None)
 @given(st.text() | st.text(st.characters(codec=None)) | _LETTERS | _SCRIPTS)
 def test_all_scripts_are_split_further_and_between_grapheme_clusters(text):
     spans = split_words(text, UNICODE)
@@ -98,7 +96,6 @@ _SIMPLE = ["A", "dog", "ran,", ",", "3", "10,", "cannot", "Wanna", "gotta", "wan
 _SPECIAL = ["The", "dog's", "tail,", "gonna", "can't", "I'm", "(see)", "5:", "a;", "'tis", "dogs'"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(_SIMPLE)) | st.lists(st.sampled_from([*_SIMPLE, *_SPECIAL])))
 def test_one_sentence_that_holds_nothing_to_cut_is_as_nltk_has_it(words):
     from nltk.tokenize import NLTKWordTokenizer

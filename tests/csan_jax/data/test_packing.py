@@ -31,7 +31,7 @@ def lengths_and_widths(draw):
     return np.array(draw(st.lists(st.tuples(*sides), min_size=1, max_size=120))), widths
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     case=lengths_and_widths(),
     tokens=st.integers(1, 100),

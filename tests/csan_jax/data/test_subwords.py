@@ -37,7 +37,7 @@ def test_symbols():
     assert subwords.encode([]) == [] and subwords.decode([]) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.text(st.characters(exclude_categories=["Cs"])))
 @example("日本語と中文、한국어 😀🏳️‍🌈 e\u0301")
 @example("</s> <pad> <unk> <0x41> <s>")
@@ -49,7 +49,7 @@ def test_any_text_comes_back_but_for_blanks(text):
     assert 2 not in ids[0] and trained().decode(ids) == [blanks]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ids=st.lists(st.integers(0, SIZE - 1)))
 def test_what_any_ids_decode_to_comes_back(ids):
     """Also ids that no text has: padding, end, bytes that form no character."""

@@ -33,7 +33,7 @@ def test_sizes_are_few_and_filled(count, most):
     assert batch_size(size, most) == size
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(LINES, min_size=1, max_size=6), min_size=1, max_size=12),
     st.sampled_from([1, 4, 5, 16]),

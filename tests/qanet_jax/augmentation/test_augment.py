@@ -103,7 +103,7 @@ def dice(a, b):
 words = st.text("abAB", min_size=1, max_size=4)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(answer=st.lists(words, min_size=1, max_size=3), sentence=st.lists(words, max_size=7))
 def test_relocation_is_the_best_of_all_spans(answer, sentence):
     """Against a search through every span."""
@@ -185,7 +185,7 @@ def test_copies_are_drawn_by_seed():
     assert augmented(paraphrases, count=2).squad.contexts == one.squad.contexts[:2]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_every_answer_is_at_its_offset(data):
     """Passages, answers and paraphrases at random."""

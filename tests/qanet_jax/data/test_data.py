@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.data import word_level
@@ -379,7 +379,6 @@ def test_every_short_span_lies_in_a_window(length, answer, draw):
         assert any(start <= first and first + answer <= stop for start, stop in cuts)
 
 
-@settings(deadline=None)  # the first call imports NLTK
 @given(st.text(alphabet="ab .-\u05d0😀", max_size=30), st.data())
 def test_an_answers_words_are_those_it_has_a_character_of(text, draw):
     start = draw.draw(st.integers(0, len(text)))

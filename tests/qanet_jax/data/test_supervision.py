@@ -78,7 +78,7 @@ def brute_force(text: str, aliases: list[str]) -> str | None:
 
 
 @given(st.text("abA -.\n", max_size=25), st.lists(st.text("abA -.", max_size=4), max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_spans_against_brute_force(text, aliases):
     if text.strip():
         assert span(text, *aliases) == brute_force(text, aliases)
@@ -160,7 +160,7 @@ PROSE = (
 
 
 @given(st.integers(0, 80), st.integers(0, 60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_first_words_equal_those_of_the_complete_text(start, count):
     text = (PROSE * 12)[start:]
     assert first_words(text, count) == split_words(text)[:count]
