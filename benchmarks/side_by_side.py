@@ -165,7 +165,19 @@ def alternate(
                     rows.append(row | _run(side, job, Path(temporary), threads))
                     short = {**rows[-1], "seconds": sum(rows[-1]["seconds"]), "answers": "..."}
                     print(json.dumps(short), flush=True)
-    return rows
+    return with_equal_answers(rows)
+
+
+def with_equal_answers(rows: Sequence[Row]) -> list[Row]:
+    """The rows with the share of a side's answers that equal the suite's, in the answers' place."""
+    expected = {row["measure"]: row["answers"] for row in rows if row["side"] == SUITE}
+    results = []
+    for row in rows:
+        answers = row.pop("answers")
+        pairs = zip(expected[row["measure"]], answers, strict=True)
+        share = {"equal_answers": sum(a == b for a, b in pairs) / len(answers)} if answers else {}
+        results.append(row | share)
+    return results
 
 
 def _run(side: Side, job: Mapping[str, Any], folder: Path, threads: int) -> Row:
@@ -291,6 +303,8 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
         ratios = [suite_rate / rate for suite_rate, rate in zip(first, values, strict=True)]
         of_side = [row for row in measure_rows if row["side"] == side]
         median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)
+        answered = "equal_answers" in of_side[0]
+        equal = {"equal answers, %": 100 * median("equal_answers")} if answered else {}
         result.append(
             {
                 "measure": measure.name,
@@ -303,18 +317,7 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
                 "peak MiB": median("peak_mib"),
                 "first pass s": median("first_pass_seconds"),
                 "parameters": int(median("parameters")),
-                **_equal_answers(measure_rows, side),
+                **equal,
             }
         )
     return result
-
-
-def _equal_answers(rows: Sequence[Row], side: str) -> Row:
-    """The share of a side's answers that equal the suite's, if the workers return answers."""
-    answers = {row["side"]: row.get("answers", ()) for row in rows}
-    if not answers[SUITE]:
-        return {}
-    equal = [
-        expected == answer for expected, answer in zip(answers[SUITE], answers[side], strict=True)
-    ]
-    return {"equal answers, %": 100 * sum(equal) / len(equal)}

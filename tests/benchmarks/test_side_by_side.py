@@ -19,6 +19,7 @@ from benchmarks.side_by_side import (
     require_checkout,
     suite,
     summary,
+    with_equal_answers,
     write,
     write_batches,
 )
@@ -114,13 +115,24 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
     assert peer["units a second"] == pytest.approx((rate[0, "peer"] + rate[1, "peer"]) / 2)
     write(tmp_path, "peers", rows, measures, ["The peer sleeps."], {"command": "peers"})
     assert "- The peer sleeps." in (tmp_path / "peers.md").read_text()
-    more = [{**row, "measure": "answers", "answers": [1, 2]} for row in rows]
+    more = [{**row, "measure": "answers", "equal_answers": 0.75} for row in rows]
     measures.append(Measure("answers", "answer", BATCHES))
     write(tmp_path, "peers", more, measures, [], {"command": "later"})
     results = json.loads((tmp_path / "peers.json").read_text())
     assert results["training"] == {"command": "peers", "rounds": rows}
     assert results["answers"] == {"command": "later", "rounds": more}
-    assert "training" in (tmp_path / "peers.md").read_text()
+    page = (tmp_path / "peers.md").read_text()
+    assert "training" in page and "equal answers, %" in page and "75.0" in page
+
+
+def test_answers_are_compared_with_the_suites_of_the_same_measure():
+    answers = {"suite": [1, 2, 3, 4], "peer": [1, 5, 3, 4]}
+    rows = [{"measure": "a", "side": side, "answers": answers[side]} for side in answers]
+    rows += [{"measure": "b", "side": side, "answers": []} for side in answers]
+    first, second, *others = with_equal_answers(rows)
+    assert first == {"measure": "a", "side": "suite", "equal_answers": 1.0}
+    assert second == {"measure": "a", "side": "peer", "equal_answers": 0.75}
+    assert others == [{"measure": "b", "side": side} for side in answers]
 
 
 def test_only_some_measures(tmp_path):
