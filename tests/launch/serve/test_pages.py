@@ -45,6 +45,20 @@ def test_a_page_answers_what_is_typed_and_clicked(address, tmp_path):
 
 
 @needs_chromium
+def test_a_page_asks_again_after_a_failed_request(address, tmp_path):
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(f"{address}/models/toy")
+        browser.evaluate("{ window.real = fetch; fetch = () => Promise.reject(Error('off')); 0 }")
+        browser.type("#text-text", "one two")
+        browser.click("button[type=submit]")
+        browser.wait_for("document.getElementById('status').innerText.includes('not answer')")
+        browser.evaluate("{ fetch = window.real; 0 }")
+        browser.click("button[type=submit]")
+        browser.wait_for("document.querySelector('#results .answer') !== null")
+        assert browser.text("#results .answer") == "two one"
+
+
+@needs_chromium
 def test_each_kind_of_view_is_drawn(address, tmp_path):
     with Browser(tmp_path / "profile", dark=True) as browser:
         count = lambda selector: browser.evaluate(f"document.querySelectorAll({selector!r}).length")
