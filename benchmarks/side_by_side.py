@@ -37,7 +37,7 @@ TORCH = ("torch==2.13.0", "numpy==2.3.5")
 SUITE = "suite"  # name of this suite's side
 ABOUT = (
     'The suite is this project. Medians over rounds, with minimum and maximum; "times as fast" is '
-    "the median of the ratios within a round."
+    'the median of the ratios within a round, "equal" the share of answers that are the suite\'s.'
 )
 
 
@@ -259,7 +259,7 @@ def write(
     unequal: Sequence[str],
     about: Row,
 ) -> None:
-    """Writes NAME.json with the rows of each measure, and NAME.md with a table.
+    """Writes NAME.json with the rows of each measure, and NAME.md with a table of each measure.
 
     Measures without rows are those of an existing NAME.json.
 
@@ -273,22 +273,21 @@ def write(
         if measure_rows := [row for row in rows if row["measure"] == measure.name]:
             results[measure.name] = {**about, "rounds": measure_rows}
     known = [measure for measure in measures if measure.name in results]
-    text = table(
-        [n for measure in known for n in summary(measure, results[measure.name]["rounds"])]
-    )
+    tables = {m.name: table(summary(m, results[m.name]["rounds"])) for m in known}
+    text = "\n\n".join(f"## {name}\n\n```\n{rows}\n```" for name, rows in tables.items())
     out.mkdir(parents=True, exist_ok=True)
     write_json(file, results)
     notes = "\n".join(f"- {sentence}" for sentence in unequal)
     replace_text(
         out / f"{name}.md",
-        f"# {name}\n\n{ABOUT} `{name}.json` has all rounds and versions.\n\n```\n{text}\n```\n\n"
-        f"Differences between the sides:\n\n{notes}\n",
+        f"# {name}\n\n{ABOUT} `{name}.json` has all rounds and versions.\n\n{text}\n\n"
+        f"## Differences between the sides\n\n{notes}\n",
     )
     print(text)
 
 
 def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
-    """A row for each side: units a second, the suite's speed relative to it, memory.
+    """A row for each side: examples or tokens a second, the suite's speed relative to it, memory.
 
     Ratios are medians over the rounds' ratios.
     """
@@ -304,13 +303,11 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
         of_side = [row for row in measure_rows if row["side"] == side]
         median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)
         answered = "equal_answers" in of_side[0]
-        equal = {"equal answers, %": 100 * median("equal_answers")} if answered else {}
+        equal = {"equal, %": 100 * median("equal_answers")} if answered else {}
         result.append(
             {
-                "measure": measure.name,
                 "side": side,
-                "unit": "token" if measure.counted else "example",
-                "units a second": statistics.median(values),
+                f"{'token' if measure.counted else 'example'}s a second": statistics.median(values),
                 "least": min(values),
                 "largest": max(values),
                 "suite, times as fast": statistics.median(ratios),

@@ -112,7 +112,7 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
     rate = {(row["round"], row["side"]): 10 / sum(row["seconds"]) for row in rows}
     ratios = [rate[number, "suite"] / rate[number, "peer"] for number in (0, 1)]
     assert peer["suite, times as fast"] == pytest.approx(sum(ratios) / 2)
-    assert peer["units a second"] == pytest.approx((rate[0, "peer"] + rate[1, "peer"]) / 2)
+    assert peer["tokens a second"] == pytest.approx((rate[0, "peer"] + rate[1, "peer"]) / 2)
     write(tmp_path, "peers", rows, measures, ["The peer sleeps."], {"command": "peers"})
     assert "- The peer sleeps." in (tmp_path / "peers.md").read_text()
     more = [{**row, "measure": "answers", "equal_answers": 0.75} for row in rows]
@@ -122,7 +122,7 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
     assert results["training"] == {"command": "peers", "rounds": rows}
     assert results["answers"] == {"command": "later", "rounds": more}
     page = (tmp_path / "peers.md").read_text()
-    assert "training" in page and "equal answers, %" in page and "75.0" in page
+    assert "training" in page and "equal, %" in page and "75.0" in page
 
 
 def test_answers_are_compared_with_the_suites_of_the_same_measure():
