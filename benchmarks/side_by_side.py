@@ -173,10 +173,10 @@ def with_equal_answers(rows: Sequence[Row]) -> list[Row]:
     expected = {row["measure"]: row["answers"] for row in rows if row["side"] == SUITE}
     results = []
     for row in rows:
-        answers = row.pop("answers")
+        answers, other = row["answers"], {k: v for k, v in row.items() if k != "answers"}
         pairs = zip(expected[row["measure"]], answers, strict=True)
         share = {"equal_answers": sum(a == b for a, b in pairs) / len(answers)} if answers else {}
-        results.append(row | share)
+        results.append(other | share)
     return results
 
 

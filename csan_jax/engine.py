@@ -18,7 +18,7 @@ from common_jax.predictor import CompiledFunctions, Compute, InputTooLargeError,
 from csan_jax.data.subwords import END, PAD, UNKNOWN
 
 POSITIONS = 1024  # the longest text, of the table of position encodings
-NEG_INF = -1e9  # logit of padding
+PADDING_LOGIT = -1e9  # logit of padding
 SPECIAL = {END: "</s>", UNKNOWN: "<unk>"}
 
 
@@ -75,7 +75,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     decoder.position_encodings.encodings = encodings
     decoder.start_from_zero_embedding = True
     decoder.projection.weight = output
-    decoder.projection.bias = np.where(np.arange(len(output)) == PAD, NEG_INF, 0).astype(np.float32)
+    is_padding = np.arange(len(output)) == PAD
+    decoder.projection.bias = np.where(is_padding, PADDING_LOGIT, 0).astype(np.float32)
     if pre_norm:
         _set_norm(encoder.layer_norm, params["encoder_norm"])
         _set_norm(decoder.layer_norm, params["decoder_norm"])

@@ -16,7 +16,8 @@ def make(job: dict[str, Any]) -> Work:
     torch.set_num_threads(job["threads"])
     torch.manual_seed(0)
     network = ESIM(job["words"], job["word_dim"], 300, torch.rand(job["words"], job["word_dim"]))
-    model = torch.compile(network) if job.get("compile") else network
+    if job.get("compile"):
+        network.compile()
     parameters = [*network.parameters()]
     loss, optimizer = torch.nn.CrossEntropyLoss(), torch.optim.Adam(parameters, lr=4e-4)
     tensor = lambda array: torch.from_numpy(array.astype(np.int64))
@@ -30,11 +31,11 @@ def make(job: dict[str, Any]) -> Work:
 
     def answer(batch: Batch) -> None:
         with torch.no_grad():
-            model(*texts(batch))
+            network(*texts(batch))
 
     def train(batch: Batch) -> None:
         optimizer.zero_grad()
-        loss(model(*texts(batch))[0], tensor(batch["label"])).backward()
+        loss(network(*texts(batch))[0], tensor(batch["label"])).backward()
         torch.nn.utils.clip_grad_norm_(parameters, 10.0)
         optimizer.step()
 

@@ -23,7 +23,8 @@ def make(job: dict[str, Any]) -> Work:
     network = module.QANet(
         words, characters, None, None, job["dim"], train_cemb=True, num_head=job["heads"]
     )
-    model = torch.compile(network) if job.get("compile") else network
+    if job.get("compile"):
+        network.compile()
     trained = [p for p in network.parameters() if p.requires_grad]
     size, batches = sum(p.numel() for p in trained), read(job["batches"])
     tensor = lambda array: torch.from_numpy(array.astype(np.int64))
@@ -37,7 +38,7 @@ def make(job: dict[str, Any]) -> Work:
 
         def answer(batch: Batch) -> None:
             with torch.no_grad():
-                model(*texts(batch))
+                network(*texts(batch))
 
         return Work(answer, batches, count(batches), size)
     network.train()
@@ -46,7 +47,7 @@ def make(job: dict[str, Any]) -> Work:
 
     def train(batch: Batch) -> None:
         optimizer.zero_grad()
-        start, end = model(*texts(batch))
+        start, end = network(*texts(batch))
         (loss(start, tensor(batch["start"])) + loss(end, tensor(batch["end"]))).backward()
         torch.nn.utils.clip_grad_norm_(trained, CLIP)
         optimizer.step()

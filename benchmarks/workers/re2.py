@@ -44,7 +44,7 @@ def make(job: dict[str, Any]) -> Work:
     model = Model(SimpleNamespace(**SETTINGS, **sizes))
     model.set_embeddings(torch.rand(job["words"], job["word_dim"]).numpy())
     if job.get("compile"):
-        model.network = torch.compile(model.network)
+        model.network.compile()
 
     def texts(batch: Batch) -> dict[str, Any]:
         longest = {name: (batch[name] != 0).sum(1).max() for name in ("first", "second")}

@@ -51,11 +51,12 @@ def work(make: Callable[[dict[str, Any]], Work]) -> None:
             before = time.perf_counter()
             workload.step(item)
             seconds.append(time.perf_counter() - before)
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
     measured = {
         "units": workload.units * job["passes"],
         "seconds": seconds,
         "first_pass_seconds": ready - start,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20,
         "parameters": workload.parameters,
         "answers": [zlib.crc32(repr(answer).encode()) for answer in answers],
     }

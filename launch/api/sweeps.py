@@ -176,7 +176,9 @@ def sweep(
       Interrupted: upon a request to stop; the same call resumes.
     """
     planned = plan_sweep(
-        *(config, grid, overrides),
+        config,
+        grid,
+        overrides,
         zipped=zipped,
         systems=systems,
         seeds=seeds,
