@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.side_by_side import (
+    FIRST_PASS,
     TORCH,
     Measure,
     Side,
@@ -39,8 +40,7 @@ UNEQUAL = (
     "characters together.",
     "The suite computes a batch in eight parts, the peer in one, which needs more memory; the "
     "suite unrolls the loops over blocks.",
-    "First pass: the suite compiles each shape, the peer compiles under `torch.compile` only, with "
-    "symbolic lengths.",
+    FIRST_PASS,
 )
 
 

@@ -39,6 +39,11 @@ ABOUT = (
     'The suite is this project. Medians over rounds, with minimum and maximum; "times as fast" is '
     'the median of the ratios within a round, "equal" the share of answers that are the suite\'s.'
 )
+FIRST_PASS = (  # beside PyTorch
+    "First pass: the suite compiles each shape, and stores no program. PyTorch compiles under "
+    "`torch.compile` only, again until lengths are symbolic, and reuses kernels of earlier "
+    "processes, as in all rounds here but the first."
+)
 
 
 @dataclasses.dataclass(frozen=True)

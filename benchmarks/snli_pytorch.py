@@ -3,6 +3,7 @@
 import dataclasses
 
 from benchmarks.side_by_side import (
+    FIRST_PASS,
     TORCH,
     Measure,
     Side,
@@ -41,8 +42,7 @@ UNEQUAL = (
     "The models differ, each has its own sizes; word vectors have 300 dimensions in all of them.",
     "The suite and ESIM train the word vectors and count them as parameters, RE2 does neither.",
     "Accuracies are not compared.",
-    "First pass: the suite compiles each shape, the peers compile under `torch.compile` only, with "
-    "symbolic lengths.",
+    FIRST_PASS,
 )
 
 

@@ -16,7 +16,7 @@ from common_jax.export.format import CONFIG, Manifest
 from common_jax.fields import to_mapping
 from common_jax.predictor import format_options
 from common_jax.training.load_parameters import Parameters
-from common_jax.training.run_folder import RunFolder, devices
+from common_jax.training.run_folder import RunFolder, devices, scores_name
 from common_jax.training.task import Params, Task
 
 _WITH_PARAMETERS = ("stablehlo", "safetensors")
@@ -84,7 +84,7 @@ def model_card(
         f"from common_jax.deploy import load\n\npredictor = load({path!r})\n```",
         "Limits and settings": markdown_table(("setting", "value"), _nonempty(manifest.settings)),
         "Data": markdown_table(("field", "value"), _nonempty(values["data"])),
-        "Metrics": _metrics(workdir, parameters, scores)
+        "Metrics": _metrics(workdir, task, parameters, scores)
         if is_float32
         else _metrics_of_stored(manifest, scores, comparison),
         **({} if manifest.format not in _WITH_PARAMETERS or is_float32 else sizes),
@@ -158,9 +158,8 @@ def _head(
 def _scores(
     workdir: RunFolder, task: Task, parameters: Parameters, result: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """The scores of these parameters by split; empty if there are none."""
-    suffix = f"-average{parameters.average}" if parameters.average > 1 else ""
-    names = {split: f"{split}{suffix}" for split in task.splits}
+    """The scores of these parameters and options of decoding by split; empty if there are none."""
+    names = {s: scores_name(s, parameters.average, task.decoding) for s in task.splits}
     scored = {s: workdir.scores(name).value for s, name in names.items() if workdir.is_scored(name)}
     if parameters.ema != bool(task.config.train.ema_decay):
         return {}
@@ -176,7 +175,7 @@ def _scores(
 
 
 def _metrics(
-    workdir: RunFolder, parameters: Parameters, scores: Mapping[str, Mapping[str, Any]]
+    workdir: RunFolder, task: Task, parameters: Parameters, scores: Mapping[str, Mapping[str, Any]]
 ) -> str:
     rows = [
         (split, name, f"{value:.2f}" if isinstance(value, float) else value)
@@ -185,12 +184,11 @@ def _metrics(
     ]
     if rows:
         return markdown_table(("split", "metric", "value"), rows)
-    option = f" --average {parameters.average}" if parameters.average > 1 else ""
+    average = {"average": parameters.average} if parameters.average > 1 else {}
+    flags = "".join(f" --{name} {value}" for name, value in {**average, **task.decoding}.items())
     path = shlex.quote(shareable(str(workdir.path)))
-    return (
-        "These parameters have not been scored "
-        f"(`python -m launch.evaluate --workdir {path}{option}`)."
-    )
+    what = "These parameters have not been scored" + " with these settings" * bool(task.decoding)
+    return f"{what} (`python -m launch.evaluate --workdir {path}{flags}`)."
 
 
 def _metrics_of_stored(

@@ -84,7 +84,8 @@ def export(
         raise UserError(f"{out}: already exists; choose another --out")
     task = read_task(workdir)
     _require_comparable(task, format, dtype, split)
-    task.decoding = decoding or {}
+    own = vars(task.settings)
+    task.decoding = {k: value for k, value in (decoding or {}).items() if own.get(k) != value}
     programs = _programs(workdir, task, format, choices or {})
     parameters = read_parameters(workdir, task, make_mesh(MeshConfig(data=1)), average, ema)
     weights = stored(parameters.values, dtype)

@@ -264,6 +264,15 @@ def has_texts(names: Sequence[str], split: str, predictions: bool) -> bool:
     return all(fnmatch.filter(names, f"eval/{split}{ending}") for ending in wanted)
 
 
+def scores_name(
+    split: str, average: int = 1, decoding: Mapping[str, int | float] | None = None
+) -> str:
+    """The name of a split's scores with the mean of `average` checkpoints and with options of
+    decoding, such as test-average5-length_penalty0."""
+    averaged = f"{split}-average{average}" if average > 1 else split
+    return averaged + "".join(f"-{k}{value:g}" for k, value in sorted((decoding or {}).items()))
+
+
 def devices(result: Mapping[str, Any]) -> str:
     """The devices of a result's run, as in "8 NVIDIA H100"."""
     names = result.get("devices", [])

@@ -16,7 +16,7 @@ from common_jax.training.config import read_task, task_on_files
 from common_jax.training.evaluate import ensemble_mean, predict
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.mesh import make_mesh
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.run_folder import RunFolder, scores_name
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.step import make_predict_step
 from common_jax.training.task import Task
@@ -141,9 +141,8 @@ def _scored(
     outputs = ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
     scored = tasks[0].score(split, outputs)
     if average > 1:
-        label += f"-average{average}"
         scored.notes["step"] = params[0].step
-    label += "".join(f"-{option}{value:g}" for option, value in decoding.items())
+    label = scores_name(label, average, decoding)
     if len(writers) > 1:
         label += f"-ensemble{len(writers)}"
     writers[0].write_scores(label, scored)

@@ -1,6 +1,7 @@
 """Options of decoding: equal in `load`, `predict`, `evaluate`, `serve` and `export`."""
 
 import json
+import re
 
 import pytest
 
@@ -73,6 +74,25 @@ def test_an_export_has_one_value_and_refuses_others(translator, tmp_path):
     ) as e:
         scored(plain, length_penalty=0.0)
     assert "launch.export makes others" in str(e.value)
+
+
+def test_a_card_has_the_scores_of_its_options(translator, tmp_path, monkeypatch):
+    monkeypatch.setattr("common_jax.export.stablehlo.serialized", lambda *_: b"")  # takes long
+    (translator / "eval").mkdir(exist_ok=True)
+    for name, score in (("dev", 30.0), ("dev-length_penalty0", 12.34)):
+        file = translator / "eval" / f"{name}.json"
+        file.write_text(json.dumps({"sacrebleu": score, "step": 1}))
+
+    def scored(name, *options):
+        argv = ["--workdir", str(translator), "--beam_size", "1", "--out", str(tmp_path / name)]
+        export.main([*argv, *options])
+        card = (tmp_path / name / "README.md").read_text()
+        return re.findall(r"^\| dev \| sacrebleu \| (\S+) \|", card, re.M), card
+
+    assert scored("own", "--length_penalty", "0.6")[0] == ["30.00"]
+    assert scored("without", "--length_penalty", "0")[0] == ["12.34"]
+    scores, card = scored("other", "--length_penalty", "2")
+    assert not scores and "--length_penalty 2" in card and "with these settings" in card
 
 
 def test_an_evaluation_takes_them(translator, capsys):
