@@ -20,9 +20,7 @@ from common_jax.io.parameters import (
     read_safetensors,
     require_same,
 )
-from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import read_task
-from common_jax.training.restore import UnreadableError, read_state
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_parameters
 from common_jax.training.task import Params, Task
@@ -104,6 +102,8 @@ def _read(
         if average > 1 or ema is not None:
             raise UserError(f"{workdir.path}: an export, whose parameters are fixed")
         return _read_export(workdir.export, abstract)
+    from common_jax.training.checkpoint import Checkpoints  # imports Orbax, as the one below
+
     checkpoints = Checkpoints(workdir, task.config.train.best_metric)
     best = checkpoints.best
     if best is None:
@@ -134,6 +134,8 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
     """The parameters of an export in any format but "ctranslate2"."""
     source = export.manifest.source
     if export.manifest.format == "orbax":
+        from common_jax.training.restore import UnreadableError, read_state
+
         try:
             values = read_state(export.path / ORBAX, abstract)
         except UnreadableError as error:

@@ -31,6 +31,11 @@ def test_a_heavy_module_is_seen():
     assert "jax" in loaded("import csan_jax.model") & HEAVY
 
 
+def test_reading_an_export_loads_no_orbax():
+    modules = loaded("import common_jax.training.load_parameters")
+    assert "jax" in modules and "orbax" not in modules
+
+
 @pytest.mark.parametrize("package", CONFIGS)
 def test_importing_a_config_loads_no_jax(package):
     modules = loaded(f"import {package}.config")
