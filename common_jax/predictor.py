@@ -110,15 +110,17 @@ class InputTooLargeError(UserError):
 
 
 class BoundedProgram:
-    """A jitted function (parameters, arrays) -> arrays that refuses to run if its compiled program
-    for these shapes needs too much memory, by XLA's plan of temporary arrays and outputs."""
+    """A function (parameters, arrays) -> arrays that refuses to run if its compiled program for
+    these shapes needs too much memory, by XLA's plan of temporary arrays and outputs."""
 
-    def __init__(self, function: Any, gigabytes: float):
+    def __init__(self, lower: Callable[..., Any], gigabytes: float, stored: Any = None):
         """
         Args:
+          lower: the method of the jitted function.
           gigabytes: the most memory that a computation may need, in GiB.
+          stored: its executables on disk (`common_jax.export.executables.Executables`), or None.
         """
-        self._function, self._gigabytes = function, gigabytes
+        self._lower, self._gigabytes, self._stored = lower, gigabytes, stored
         self._programs: dict[Any, tuple[Any, float]] = {}
         self._compiling: dict[Any, threading.Lock] = {}
 
@@ -140,11 +142,14 @@ class BoundedProgram:
     def _compiled(self, shapes: Any, params: Any, arrays: Mapping[str, Any]) -> tuple[Any, float]:
         """The program for these shapes, None if it needs too much memory, and its GiB."""
         if shapes not in self._programs:
-            compiled = self._function.lower(params, arrays).compile()
+            compiled = None if self._stored is None else self._stored.load(shapes)
+            if compiled is None:
+                lowered = self._lower(params, arrays)
+                stored = self._stored
+                compiled = lowered.compile() if stored is None else stored.compile(shapes, lowered)
             memory = compiled.memory_analysis()
             needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
-            fits = needed <= self._gigabytes
-            self._programs[shapes] = (compiled if fits else None), needed
+            self._programs[shapes] = (compiled if needed <= self._gigabytes else None), needed
         return self._programs[shapes]
 
 

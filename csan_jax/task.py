@@ -127,7 +127,8 @@ class Translation(Task[Config]):
 
         Args:
           compact: whether the search drops finished sentences: first at half of the rows, then at
-            an eighth. On several devices this would move sentences between them.
+            an eighth; never with few rows, where this takes longer to compile than it saves. On
+            several devices this would move sentences between them.
           options: fields of the config's `decode` to change.
         """
         decode = dataclasses.replace(self.config.decode, **options)
@@ -149,7 +150,7 @@ class Translation(Task[Config]):
 
         rows = source.shape[0]
         stages = [Stage(rows, usual), Stage(rows, longest)]
-        if compact and not (isinstance(rows, int) and rows < 8):
+        if compact and not (isinstance(rows, int) and rows <= 32):
             half, eighth = -(-rows // 2), -(-rows // 8)
             stages = [
                 Stage(rows, usual, remaining=rows // 2),

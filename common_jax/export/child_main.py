@@ -16,7 +16,7 @@ from common_jax.predictor import Compute, InputTooLargeError
 
 def _serve(connection: Connection, path: Path) -> None:
     """Answers calls until the other side closes."""
-    programs = Programs(path)
+    programs = Programs(path, store=False)  # what they leave on disk is not trusted
     computes: dict[str, Compute] = {}
     while True:
         try:

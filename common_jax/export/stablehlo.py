@@ -14,6 +14,7 @@ from jax import export
 
 from common_jax.errors import UserError
 from common_jax.export.child import ChildPrograms, Limits
+from common_jax.export.executables import Executables
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.operations import require_allowed
 from common_jax.export.weights import require_scales, restoring
@@ -65,8 +66,12 @@ def _without_file_names() -> Iterator[None]:
 class Programs:
     """The programs of the export in a folder, which share its parameters."""
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, path: Path, store: bool = True):
+        """
+        Args:
+          store: whether executables are kept in jax's compilation cache, and found there.
+        """
+        self._path, self._store = path, store
 
     def compute(self, file: str, memory: float) -> Compute:
         """The program of a file, compiled when it is called.
@@ -79,7 +84,12 @@ class Programs:
             parameters than the export's.
         """
         place = self._path / PROGRAMS / file
-        call = BoundedProgram(jax.jit(self._read(place).call), memory)
+        content = _content(place)
+        stored = Executables.of(content, self._params) if self._store else None
+        read = functools.cache(lambda: jax.jit(self._program(place, content).call))
+        if stored is None or not stored.folder.exists():
+            read()  # raises an error now, not at the first call
+        call = BoundedProgram(lambda *inputs: read().lower(*inputs), memory, stored)
 
         def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             try:
@@ -92,13 +102,11 @@ class Programs:
 
         return compute
 
-    def _read(self, file: Path) -> export.Exported:
+    def _program(self, file: Path, content: bytes) -> export.Exported:
         try:
-            program = export.deserialize(bytearray(file.read_bytes()))
+            program = export.deserialize(bytearray(content))
             (params, _), _ = jax.tree.unflatten(program.in_tree, program.in_avals)
             expected = named_parameters(params)
-        except OSError as error:
-            raise UserError(f"{file}: {error.strerror}") from error
         except Exception as error:  # a damaged file raises many kinds
             raise UserError(f"{file}: not a program that this jax can read") from error
         require_allowed(program, str(file))
@@ -110,6 +118,13 @@ class Programs:
         params = read_safetensors(self._path / PARAMETERS)
         require_scales(str(self._path / PARAMETERS), params)
         return jax.device_put(params)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from error
 
 
 class ExportedPrograms(CompiledFunctions):

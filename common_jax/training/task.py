@@ -306,5 +306,5 @@ class _Jitted(CompiledFunctions):
     def __call__(self, **static: int | float) -> Compute:
         task = self._task
         serve = lambda params, arrays: task.serve(params, arrays, **static)
-        answer = BoundedProgram(jax.jit(serve), self.memory)
+        answer = BoundedProgram(jax.jit(serve).lower, self.memory)
         return lambda arrays: answer(self._params, arrays)

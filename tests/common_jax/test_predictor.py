@@ -42,7 +42,7 @@ def test_a_shape_is_compiled_once_for_all_threads():
         traces.append(arrays["x"].shape)
         return {"y": jnp.square(arrays["x"])}
 
-    program = BoundedProgram(square, 1.0)
+    program = BoundedProgram(square.lower, 1.0)
     batches = [{"x": np.full(3 + number % 2, number)} for number in range(8)]
     results = [*outputs_of(lambda batch: program({}, batch), batches, 4)]
     assert [int(result["y"][0]) for result in results] == [n**2 for n in range(8)]

@@ -47,6 +47,18 @@ def test_an_export_answers_as_the_run_does(folder, form, tmp_path, monkeypatch, 
     assert [*map(str, load(moved).predict(LINES))] == expected
 
 
+def test_a_later_start_needs_no_program(folder, tmp_path, monkeypatch):
+    cache = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    try:
+        expected = list(load(folder / "stablehlo").predict(LINES))
+        damage = lambda *_: pytest.fail("was read again")
+        monkeypatch.setattr("common_jax.export.stablehlo.Programs._program", damage)
+        assert list(load(folder / "stablehlo").predict(LINES)) == expected
+    finally:
+        jax.config.update("jax_compilation_cache_dir", cache)
+
+
 def test_parameters_have_their_names(folder):
     arrays = load_file(folder / "safetensors" / "parameters.safetensors")
     assert {name: array.shape for name, array in arrays.items()} == {

@@ -1,0 +1,107 @@
+"""Executables on disk: those of the same program, shapes and settings alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from common_jax.export import executables
+from common_jax.export.executables import Executables
+from common_jax.predictor import BoundedProgram, InputTooLargeError
+
+PARAMS = {"w": np.arange(9, dtype=np.float32).reshape(3, 3)}
+BATCH = {"x": np.array([[1.0, 2.0, 4.0]], np.float32)}
+EXPECTED = BATCH["x"] @ PARAMS["w"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    yield tmp_path
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def program(lower, gigabytes=1.0, content=b"program", params=PARAMS):
+    params = jax.device_put(params)
+    bounded = BoundedProgram(lower, gigabytes, Executables.of(content, params))
+    return lambda batch: np.asarray(bounded(params, batch)["y"])
+
+
+def lower(params, arrays):
+    return jax.jit(lambda p, a: {"y": a["x"] @ p["w"]}).lower(params, arrays)
+
+
+class CompiledError(Exception):
+    """A program was compiled that should have been found."""
+
+
+def found_only(params, arrays):
+    raise CompiledError
+
+
+def test_an_executable_is_found_by_program_and_shapes():
+    np.testing.assert_array_equal(program(lower)(BATCH), EXPECTED)
+    np.testing.assert_array_equal(program(found_only)(BATCH), EXPECTED)
+    doubled = {"w": 2 * PARAMS["w"]}
+    np.testing.assert_array_equal(program(found_only, params=doubled)(BATCH), 2 * EXPECTED)
+    with pytest.raises(CompiledError):
+        program(found_only)({"x": np.zeros((2, 3), np.float32)})
+    with pytest.raises(CompiledError):
+        program(found_only, content=b"other")(BATCH)
+    with pytest.raises(CompiledError):
+        program(found_only, params={"w": PARAMS["w"].astype(np.float16)})(BATCH)
+
+
+def test_other_settings_have_other_executables(monkeypatch):
+    program(lower)(BATCH)
+    with jax.default_matmul_precision("float32"), pytest.raises(CompiledError):
+        program(found_only)(BATCH)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    with pytest.raises(CompiledError):
+        program(found_only)(BATCH)
+
+
+def test_a_damaged_file_is_compiled_again(cache):
+    program(lower)(BATCH)
+    (file,) = (cache / executables.FOLDER).glob("*/*")
+    for damage in (b"", b"no pickle", file.read_bytes()[:-20]):
+        file.write_bytes(damage)
+        np.testing.assert_array_equal(program(lower)(BATCH), EXPECTED)
+        np.testing.assert_array_equal(program(found_only)(BATCH), EXPECTED)
+
+
+def test_one_of_jaxs_own_cache_is_not_kept(cache, monkeypatch):
+    """XLA's CPU executables that were read cannot be written again."""
+    compiled = lower(jax.device_put(PARAMS), BATCH).compile()
+
+    class Lowered:
+        def compile(self):
+            jax.monitoring.record_event("/jax/compilation_cache/cache_hits")
+            return compiled
+
+    np.testing.assert_array_equal(program(lambda *_: Lowered())(BATCH), EXPECTED)
+    assert not (cache / executables.FOLDER).exists()
+
+
+def test_memory_stays_limited():
+    program(lower)(BATCH)
+    with pytest.raises(InputTooLargeError):
+        program(found_only, gigabytes=1e-12)(BATCH)
+
+
+def test_the_least_recently_used_are_removed(cache, monkeypatch):
+    for rows in (1, 2, 3):
+        program(lower)({"x": np.ones((rows, 3), np.float32)})
+    files = sorted((cache / executables.FOLDER).glob("*/*"), key=lambda f: f.stat().st_mtime_ns)
+    sizes = [file.stat().st_size for file in files]
+    monkeypatch.setattr(executables, "BYTES", sum(sizes) + min(sizes) // 2)
+    program(found_only)({"x": np.ones((1, 3), np.float32)})  # uses the oldest
+    program(lower)({"x": jnp.ones((4, 3), jnp.float32)})
+    assert not files[1].exists() and files[0].exists() and files[2].exists()
+
+
+@pytest.mark.parametrize("folder", ["", "gs://bucket/compiled"])
+def test_there_are_none_without_a_folder_on_a_disk(folder):
+    jax.config.update("jax_compilation_cache_dir", folder or None)
+    assert Executables.of(b"program", jax.device_put(PARAMS)) is None
