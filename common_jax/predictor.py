@@ -6,6 +6,7 @@ arrays (`CompiledFunctions`) is a jitted function of a run's parameters or a pro
 
 import abc
 import dataclasses
+import functools
 import itertools
 import os
 import threading
@@ -142,11 +143,9 @@ class BoundedProgram:
     def _compiled(self, shapes: Any, params: Any, arrays: Mapping[str, Any]) -> tuple[Any, float]:
         """The program for these shapes, None if it needs too much memory, and its GiB."""
         if shapes not in self._programs:
-            compiled = None if self._stored is None else self._stored.load(shapes)
-            if compiled is None:
-                lowered = self._lower(params, arrays)
-                stored = self._stored
-                compiled = lowered.compile() if stored is None else stored.compile(shapes, lowered)
+            lower = functools.partial(self._lower, params, arrays)
+            stored = self._stored
+            compiled = lower().compile() if stored is None else stored.compiled(shapes, lower)
             memory = compiled.memory_analysis()
             needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
             self._programs[shapes] = (compiled if needed <= self._gigabytes else None), needed

@@ -10,7 +10,7 @@ import os
 import pickle
 import platform
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,21 +78,15 @@ class Executables:
             return None
         return cls(Path(cache), program, params)
 
-    def load(self, shapes: Any) -> Any:
-        """The executable for these shapes; None if there is none."""
-        file = self._file(shapes)
-        with contextlib.suppress(Exception):  # a damaged file raises many kinds
-            content = pickle.loads(file.read_bytes())
-            os.utime(file)
-            return deserialize_and_load(*content, self._device.client, [self._device])
-        return None
-
-    def compile(self, shapes: Any, lowered: Any) -> Any:
-        """The executable for these shapes, kept unless the disk or the platform prevents it.
+    def compiled(self, shapes: Any, lower: Callable[[], Any]) -> Any:
+        """The executable for these shapes: that on disk, or that of the program which `lower`
+        returns, kept unless the disk or the platform prevents it.
 
         One that jax has from its own cache is not kept: written again on a CPU, it lacks functions.
         """
-        hits = _cached.hits
+        if (kept := self._load(shapes)) is not None:
+            return kept
+        lowered, hits = lower(), _cached.hits
         executable = lowered.compile()
         if _cached.hits == hits:
             with contextlib.suppress(*_PREVENTED):
@@ -101,6 +95,15 @@ class Executables:
                 replace_bytes(self._file(shapes), content)
                 _remove_oldest(self.folder.parent)
         return executable
+
+    def _load(self, shapes: Any) -> Any:
+        """The executable on disk; None if there is none."""
+        file = self._file(shapes)
+        with contextlib.suppress(Exception):  # a damaged file raises many kinds
+            content = pickle.loads(file.read_bytes())
+            os.utime(file)
+            return deserialize_and_load(*content, self._device.client, [self._device])
+        return None
 
     def _file(self, shapes: Any) -> Path:
         return self.folder / hashlib.sha256(repr(shapes).encode()).hexdigest()
