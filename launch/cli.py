@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
@@ -296,6 +297,8 @@ def configure_logging(quiet: bool = False) -> None:
 
     absl.logging.set_verbosity(absl.logging.FATAL)
     sys.unraisablehook = _ignore_closed_loop
+    # Orbax leaves the other writes of a failed save unstarted
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     logging.disable(logging.INFO if quiet else logging.NOTSET)
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     for name, level in LIBRARY_LEVELS.items():

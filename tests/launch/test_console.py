@@ -16,7 +16,7 @@ from common_jax.config import to_config_dict
 from common_jax.errors import UserError
 from common_jax.training.config import default_workdir, parse, systems_of
 from common_jax.training.config_files import installed_configs
-from launch import train
+from launch import cli, train
 from launch.__main__ import main
 from launch.cli import module_command
 from launch.reproduce import __main__ as reproduce
@@ -232,6 +232,15 @@ def test_only_a_terminal_has_colors():
         assert shown(**variables).startswith("error: no command")
     piped = subprocess.run([CONSOLE, "trian"], capture_output=True, text=True)
     assert piped.stderr.startswith("error: ") and piped.returncode == 2
+
+
+def test_the_unstarted_writes_of_a_failed_save_are_not_reported(recwarn):
+    async def write():
+        """Never awaited."""
+
+    cli.configure_logging()
+    write()
+    assert not recwarn.list
 
 
 def test_the_result_alone_is_printed_as_json(tmp_path, capfd):
