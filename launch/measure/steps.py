@@ -3,6 +3,7 @@
 import argparse
 import collections
 import itertools
+import os
 import random
 import re
 import resource
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,24 +51,29 @@ def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dic
 def timed(
     configs: Mapping[str, Any], args: argparse.Namespace, rounds: int
 ) -> dict[str, "StepTimer"]:
-    """Times configs in turn, by the names of their columns.
+    """Times configs in turn, by the names of their columns, after compiling several at a time.
 
     A config named "" has a column for each number of steps a call: 1 and `train.steps_per_call`.
     """
     keep_freed_memory()
     columns = {}
-    for name, config in configs.items():
-        task = task_class(config.task)(config)
-        task.prepare()
-        calls = {config.train.steps_per_call} if name else {1, config.train.steps_per_call}
-        for per_call in sorted(calls):
-            columns[name or f"{per_call} a call"] = StepTimer(task, per_call, args)
-    order = list(columns.values())
+    with _compilers() as pool:
+        for name, config in configs.items():
+            task = task_class(config.task)(config)
+            task.prepare()
+            calls = {config.train.steps_per_call} if name else {1, config.train.steps_per_call}
+            for per_call in sorted(calls):
+                timer = pool.submit(StepTimer, task, per_call, args)
+                columns[name or f"{per_call} a call"] = timer
+    timers = {name: timer.result() for name, timer in columns.items()}
+    order = list(timers.values())
+    for timer in order:
+        timer.warm_up()
     for number in range(rounds):
         random.Random(number).shuffle(order)
         for timer in order:
             timer.time()
-    return columns
+    return timers
 
 
 class StepTimer:
@@ -84,7 +91,6 @@ class StepTimer:
         self.key = jax.random.key(task.config.train.seed)
         self.step = make_train_step(task, self.mesh, initial.abstract)
         self.predict_step = make_predict_step(task, self.mesh, final=True)
-        self.programs: dict[Any, Any] = {}
         self.flops: dict[Any, float] = {}
         self.values: dict[str, float | None] = {}
         self.rounds: list[dict[str, float]] = []
@@ -131,25 +137,52 @@ class StepTimer:
         return tuple(put_batch(batch, self.mesh) for batch in group)
 
     def _compile(self) -> None:
-        """Compiles the programs of all shapes in the steps to time, and runs each once."""
-        seconds = taken = 0.0
-        for group in self._calls():
-            placed = self._place(group)
-            shapes = _shapes(placed)
-            if shapes not in self.programs:
-                start = time.perf_counter()
+        """Compiles the programs of all shapes in the steps to time."""
+        start = time.perf_counter()
+        with _compilers() as pool:
+            compiled = {}
+            for group in self._groups():
+                shapes = _shapes(placed := self._place(group))
                 traced = self.step.trace(self.state, placed, self.key)
-                self.programs[shapes] = traced.lower().compile()
-                seconds += time.perf_counter() - start
                 self.flops[shapes] = count_flops(traced.jaxpr)
-                self.state, metrics = self.programs[shapes](self.state, placed, self.key)
-                jax.block_until_ready(metrics)
-            taken += len(group)
-            if taken >= self._args.steps:
-                break
+                compiled[shapes] = pool.submit(traced.lower().compile)
+            predicted = {_shapes((batch,)): batch for batch in self._inputs()}
+            predictors = {
+                shapes: pool.submit(self.predict_step.lower(self.state.params, batch).compile)
+                for shapes, batch in predicted.items()
+            }
+        self.programs = {shapes: future.result() for shapes, future in compiled.items()}
+        self.predict_programs = {shapes: future.result() for shapes, future in predictors.items()}
+        seconds = time.perf_counter() - start
         self.values |= {"shapes": len(self.programs), "compile_seconds": seconds}
         temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
         self.values["temporary_mib"] = max(temporary) / 2**20
+
+    def warm_up(self) -> None:
+        """Runs each program once."""
+        for group in self._groups():
+            placed = self._place(group)
+            program = self.programs[_shapes(placed)]
+            self.state, metrics = program(self.state, placed, self.key)
+            jax.block_until_ready(metrics)
+        for batch in {_shapes((batch,)): batch for batch in self._inputs()}.values():
+            jax.block_until_ready(self._predict(batch))
+
+    def _groups(self) -> list[list[Any]]:
+        """The first group of batches of each shape in the steps to time."""
+        first: dict[Any, list[Any]] = {}
+        for group in itertools.islice(self._calls(), -(-self._args.steps // self.per_call)):
+            first.setdefault(_shapes(tuple(group)), group)
+        return list(first.values())
+
+    def _inputs(self) -> list[Any]:
+        """The batches of the timed predictions, placed; none without `--inference`."""
+        steps = self._args.steps if self._args.inference else 0
+        batches = (batch for group in self._calls() for batch in group)
+        return [put_batch(batch, self.mesh) for batch in itertools.islice(batches, steps)]
+
+    def _predict(self, batch: Any) -> Any:
+        return self.predict_programs[_shapes((batch,))](self.state.params, batch)
 
     def time(self) -> None:
         """Times one round of steps."""
@@ -219,19 +252,14 @@ class StepTimer:
 
     def _infer(self) -> dict[str, float]:
         """The rates of predictions for the same batches."""
-        steps = self._args.steps
-        batches = [batch for group in itertools.islice(self._calls(), steps) for batch in group]
-        placed = [put_batch(batch, self.mesh) for batch in batches[:steps]]
-        if not self.rounds:  # compile every shape
-            for batch in {_shapes((batch,)): batch for batch in placed}.values():
-                jax.block_until_ready(self.predict_step(self.state.params, batch))
+        inputs = self._inputs()
         start = time.perf_counter()
-        for batch in placed:
-            jax.block_until_ready(self.predict_step(self.state.params, batch))
+        for batch in inputs:
+            jax.block_until_ready(self._predict(batch))
         seconds = time.perf_counter() - start
-        real = sum(self.task.count_units(batch)[0] for batch in batches[:steps])
+        real = sum(float(self.task.count_units(batch)[0]) for batch in inputs)
         return {
-            "inference_batches_per_second": len(placed) / seconds,
+            "inference_batches_per_second": len(inputs) / seconds,
             f"inference_{self.task.unit}_per_second": real / seconds,
         }
 
@@ -279,6 +307,11 @@ def parts(trace: Path, program: str) -> dict[str, float]:
 def is_packed(config: Any) -> bool:
     """Whether a row of a training batch has several texts, which a prediction would join."""
     return getattr(config.data, "batching", "") == "packed"
+
+
+def _compilers() -> ThreadPoolExecutor:
+    """Threads for compilations; XLA compiles with several threads itself."""
+    return ThreadPoolExecutor(max((os.cpu_count() or 1) // 2, 1))
 
 
 def _shapes(placed: tuple[Any, ...]) -> Any:
