@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from common_jax.data.corpus import recorded_identity
+from common_jax.text.nltk_limits import lift_time_limit
 from common_jax.text.sentence_splitter import split_after_marks
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.word_tokenizer import ENGLISH, Rule
@@ -56,6 +57,7 @@ def split_by_punkt(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
     """
     from nltk.tokenize.punkt import PunktSentenceTokenizer, PunktTrainer  # takes seconds
 
+    lift_time_limit()
     trainer = PunktTrainer()
     trainer.INCLUDE_ALL_COLLOCS = True
     trainer.train("\n\n".join(texts), finalize=True)

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import regex
 
+from common_jax.text.nltk_limits import lift_time_limit
 from common_jax.text.sentence_splitter import split_sentences
 
 Rule = Literal["english", "unicode"]
@@ -150,4 +151,5 @@ def _cut(token: str) -> list[tuple[int, int]]:
 def _treebank() -> Any:
     from nltk.tokenize.destructive import NLTKWordTokenizer  # takes seconds: SciPy comes along
 
+    lift_time_limit()
     return NLTKWordTokenizer()

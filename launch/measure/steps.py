@@ -63,9 +63,9 @@ def timed(
             task.prepare()
             calls = {config.train.steps_per_call} if name else {1, config.train.steps_per_call}
             for per_call in sorted(calls):
-                timer = pool.submit(StepTimer, task, per_call, args)
-                columns[name or f"{per_call} a call"] = timer
-    timers = {name: timer.result() for name, timer in columns.items()}
+                column = name or f"{per_call} a call"
+                columns[column] = pool.submit(StepTimer, task, per_call, args)
+    timers = {name: compiled.result() for name, compiled in columns.items()}
     order = list(timers.values())
     for timer in order:
         timer.warm_up()
@@ -90,7 +90,7 @@ class StepTimer:
         self.state = initial.make()
         self.key = jax.random.key(task.config.train.seed)
         self.step = make_train_step(task, self.mesh, initial.abstract)
-        self.predict_step = make_predict_step(task, self.mesh, final=True)
+        self.predict_step: Any = make_predict_step(task, self.mesh, final=True)
         self.flops: dict[Any, float] = {}
         self.values: dict[str, float | None] = {}
         self.rounds: list[dict[str, float]] = []

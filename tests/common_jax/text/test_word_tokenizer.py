@@ -7,7 +7,10 @@ import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
+from nltk import redos
 
+from attconv_jax.data.selection import split_by_punkt
+from common_jax.text import word_tokenizer
 from common_jax.text.word_tokenizer import UNICODE, split_words
 from tests.real import needs_real_data, real_data
 
@@ -113,6 +116,16 @@ def test_long_texts(unit):
 def test_a_long_text_without_sentences_is_cut_between_words():
     words = ["word", "another", "x"] * 10_000
     assert _words(" ".join(words)) == words
+
+
+@pytest.mark.parametrize("split", [split_words, lambda text: split_by_punkt([text])])
+def test_nltk_has_no_time_limit_as_on_a_busy_machine(monkeypatch, split):
+    text = "(one) " * 1500 + "Another. " * 300
+    word_tokenizer._treebank.cache_clear()
+    monkeypatch.setattr(redos, "DEFAULT_TIMEOUT", 1e-9)
+    with pytest.raises(TimeoutError):
+        redos.compile("(a|b|ab)*c").search("ab" * 100_000)
+    assert len(list(split(text)))
 
 
 @needs_real_data
