@@ -13,8 +13,8 @@ run); with --inference also predictions for the same batches, with --parts the p
 shares of the devices' busy time.
 
 If train.steps_per_call is above 1, one step a call is timed too. Several --systems of one config
-file are timed in turn, in several rounds with a new random order each; rates are medians over the
-rounds, and "speed_to_first" is the median of the rounds' ratios.
+file are compiled several at a time and timed in turn, in several rounds with a new random order
+each; rates are medians over the rounds, and "speed_to_first" is the median of the rounds' ratios.
 
 example:
   python -m launch.bench train --config configs/csan/quickstart.py --parts --json train.json

@@ -127,6 +127,8 @@ def _decision(results: TableResults, claim: Claim, verdict: Verdict) -> str:
             f"measured on another kind of device, a {results.device_kind}; the paper's claim is "
             f"on a {claim.device}"
         )
+    if claim.relation == "ratio" and results.busy:
+        raise _NotJudgedError(f"measured beside other programs, at {results.busy}")
     if claim.metric == HOURS and not results.scale.matched_times:
         raise _NotJudgedError(
             "the readers do not have the sizes of the paper, or learning rates tuned for each"

@@ -31,6 +31,7 @@ class TableResults:
         measured in turn.
       notes: on trials that were not used.
       machine: that of the speeds.
+      busy: why the speeds are not those of a quiet machine; "" if they are.
     """
 
     spec: TableSpec
@@ -40,6 +41,7 @@ class TableResults:
     speeds: Speeds
     notes: Sequence[str]
     machine: str = ""
+    busy: str = ""
 
     @property
     def device_kind(self) -> str:
@@ -180,10 +182,13 @@ def read_results(
     """
     machine = "{devices} x {device}, {cpu_cores} CPU cores, jax {versions[jax]}"
     machine = machine.format_map(timed) if timed else ""
+    busy = ""
     if "load_before" in timed:
-        machine += f", load average {timed['load_before']} before the first round"
+        load, cores = timed["load_before"], timed["cpu_cores"]
+        machine += f", load average {load} before the first round"
+        busy = f"a load average of {load} on {cores} CPU cores" if load > cores else ""
     statuses = [find(trial) for trial in trials]
-    return TableResults(spec, scale, trials, statuses, timed.get("rows", {}), notes, machine)
+    return TableResults(spec, scale, trials, statuses, timed.get("rows", {}), notes, machine, busy)
 
 
 def rows_of(results: TableResults) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from common_jax.compare import Evaluation, IncomparableError
 from launch.reproduce import page as page_module
 from launch.reproduce.claims import judged, rule
 from launch.reproduce.page import page
-from launch.reproduce.results import TableResults, rows_of
+from launch.reproduce.results import TableResults, read_results, rows_of
 from launch.reproduce.spec import Row, Scale, TableSpec
 from launch.reproduce.table_file import Claim, Ensemble, Target
 from launch.trials.status import TrialStatus
@@ -186,6 +186,17 @@ def test_a_speed_on_another_kind_of_device_is_not_judged(tmp_path):
         (verdict,) = judged(results)
         assert decision in verdict.decision
         assert verdict.difference.startswith("2.99 times (")
+
+
+def test_a_speed_measured_beside_other_programs_is_not_judged(tmp_path):
+    claim = {"row": "better", "than": "base", "metric": "train_speed", "relation": "ratio"}
+    results = made(tmp_path, {**claim, "factor": 2.0})
+    timed_on = {"devices": 1, "device": "cpu", "cpu_cores": 2, "versions": {"jax": "0.10.2"}}
+    for load, decision in ((2.0, "confirmed"), (2.1, "at a load average of 2.1 on 2 CPU cores")):
+        timed_at = {**timed_on, "load_before": load, "rows": results.speeds}
+        again = read_results(results.spec, results.scale, results.trials, timed_at, [])
+        (verdict,) = judged(again)
+        assert decision in verdict.decision
 
 
 def test_hours_of_readers_that_are_not_matched_are_not_judged(tmp_path):

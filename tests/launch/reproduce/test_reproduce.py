@@ -241,8 +241,9 @@ def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, 
     assert "    not run: of, others: their code is not public" in capsys.readouterr().out
 
 
-def test_speeds_are_measured_without_training_to_the_end(folders):
+def test_speeds_are_measured_without_training_to_the_end(folders, monkeypatch):
     folder, trained = folders
+    monkeypatch.setattr("os.getloadavg", lambda: (0.5, 0.5, 0.5))
     speeds = {'["accuracy"]': '["train_speed", "decode_speed"]', '"accuracy"': '"train_speed"'}
     write(folder, "speed", **speeds)
     argv = ["attconv/toy", "--out", str(folder / "out")]
