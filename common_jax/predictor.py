@@ -10,6 +10,7 @@ import functools
 import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -20,6 +21,7 @@ from numpy import ndarray, shape
 from common_jax.errors import UserError
 from common_jax.io.arrivals import arriving
 from common_jax.io.threads import threaded_map
+from common_jax.memory_maps import nearly_used_up
 from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import Schema, Text
 from common_jax.text.cleaning import warn_if_overlong
@@ -124,6 +126,7 @@ class BoundedProgram:
         self._lower, self._gigabytes, self._stored = lower, gigabytes, stored
         self._programs: dict[Any, tuple[Any, float]] = {}
         self._compiling: dict[Any, threading.Lock] = {}
+        _bounded_programs.add(self)
 
     def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
         """The function's result; raises InputTooLargeError if it would need more memory."""
@@ -141,15 +144,31 @@ class BoundedProgram:
         return outputs
 
     def _compiled(self, shapes: Any, params: Any, arrays: Mapping[str, Any]) -> tuple[Any, float]:
-        """The program for these shapes, None if it needs too much memory, and its GiB."""
-        if shapes not in self._programs:
+        """The program for these shapes, None if it needs too much memory, and its GiB.
+
+        All programs of this process are released first if their memory maps are nearly used up.
+        """
+        import jax
+
+        known = self._programs.get(shapes)
+        if known is None:
+            if nearly_used_up():
+                for bounded in [*_bounded_programs]:
+                    bounded._programs.clear()
+                jax.clear_caches()
             lower = functools.partial(self._lower, params, arrays)
             stored = self._stored
             compiled = lower().compile() if stored is None else stored.compiled(shapes, lower)
             memory = compiled.memory_analysis()
             needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
-            self._programs[shapes] = (compiled if needed <= self._gigabytes else None), needed
-        return self._programs[shapes]
+            known = self._programs[shapes] = (
+                (compiled if needed <= self._gigabytes else None),
+                needed,
+            )
+        return known
+
+
+_bounded_programs: "weakref.WeakSet[BoundedProgram]" = weakref.WeakSet()
 
 
 class Unanswered(NamedTuple):

@@ -21,7 +21,17 @@ PACKAGE_LAYERS = {
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
     {"pytrees", "renames", "document"},
-    {"errors", "processes", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
+    {
+        "errors",
+        "processes",
+        "versions",
+        "scopes",
+        "sharding",
+        "masks",
+        "dropout",
+        "metrics",
+        "memory_maps",
+    },
     {"fields"},
     {"bad_examples", "columns", "predictor_answer", "predictor_schema"},
     {"io"},

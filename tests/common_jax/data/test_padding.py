@@ -21,9 +21,23 @@ def test_each_item_is_in_one_group_that_holds_it(texts):
     for members, rows, widths in groups(lengths, 500):
         indices += members
         assert len(members) <= rows and rows * max(widths) <= 500
+        longest = np.array([lengths[number] for number in members]).max(1)
+        assert max(widths) == padded_width(int(longest.max()))
+        assert max(widths) < 2 * padded_width(int(longest.min()))
         for number in members:
-            assert widths == tuple(padded_width(length) for length in lengths[number])
+            assert all(n <= w for n, w in zip(lengths[number], widths, strict=True))
     assert sorted(indices) == list(range(150))
+
+
+def test_many_requests_have_few_shapes_and_little_padding():
+    random = np.random.default_rng(0)
+    contexts = np.minimum(400, random.gamma(8, 17, 10_000).astype(int) + 20)
+    questions = random.integers(5, 35, 10_000)
+    lengths = list(zip(contexts.tolist(), questions.tolist(), strict=True))
+    batches = [g for start in range(0, 10_000, 512) for g in groups(lengths[start:][:512], 12800)]
+    assert len({(rows, widths) for _, rows, widths in batches}) < 40
+    positions = sum(rows * sum(widths) for _, rows, widths in batches)
+    assert positions < 1.5 * np.sum(lengths)
 
 
 def test_a_small_group_has_the_fewest_rows():
