@@ -116,6 +116,8 @@ class BoundedProgram:
     """A function (parameters, arrays) -> arrays that refuses to run if its compiled program for
     these shapes needs too much memory, by XLA's plan of temporary arrays and outputs."""
 
+    _all: ClassVar["weakref.WeakSet[BoundedProgram]"] = weakref.WeakSet()
+
     def __init__(self, lower: Callable[..., Any], gigabytes: float, stored: Any = None):
         """
         Args:
@@ -126,7 +128,7 @@ class BoundedProgram:
         self._lower, self._gigabytes, self._stored = lower, gigabytes, stored
         self._programs: dict[Any, tuple[Any, float]] = {}
         self._compiling: dict[Any, threading.Lock] = {}
-        _bounded_programs.add(self)
+        self._all.add(self)
 
     def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
         """The function's result; raises InputTooLargeError if it would need more memory."""
@@ -153,7 +155,7 @@ class BoundedProgram:
         known = self._programs.get(shapes)
         if known is None:
             if nearly_used_up():
-                for bounded in [*_bounded_programs]:
+                for bounded in [*self._all]:
                     bounded._programs.clear()
                 jax.clear_caches()
             lower = functools.partial(self._lower, params, arrays)
@@ -161,14 +163,9 @@ class BoundedProgram:
             compiled = lower().compile() if stored is None else stored.compiled(shapes, lower)
             memory = compiled.memory_analysis()
             needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
-            known = self._programs[shapes] = (
-                (compiled if needed <= self._gigabytes else None),
-                needed,
-            )
+            program = compiled if needed <= self._gigabytes else None
+            known = self._programs[shapes] = program, needed
         return known
-
-
-_bounded_programs: "weakref.WeakSet[BoundedProgram]" = weakref.WeakSet()
 
 
 class Unanswered(NamedTuple):

@@ -20,18 +20,8 @@ PACKAGE_LAYERS = {
 }
 # Inside common_jax, lowest first. A module imports from lower layers and from its own package.
 LAYERS = (
-    {"pytrees", "renames", "document"},
-    {
-        "errors",
-        "processes",
-        "versions",
-        "scopes",
-        "sharding",
-        "masks",
-        "dropout",
-        "metrics",
-        "memory_maps",
-    },
+    {"pytrees", "renames", "document", "memory_maps"},
+    {"errors", "processes", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
     {"fields"},
     {"bad_examples", "columns", "predictor_answer", "predictor_schema"},
     {"io"},

@@ -5,8 +5,7 @@ def lift_time_limit() -> None:
     """Lets NLTK's expressions run as long as they need.
 
     NLTK (3.10.4) ends a match after five seconds by the clock, also on a busy machine or in a
-    process that was suspended. Its own expressions take linear time, and callers limit the length
-    of the texts of strangers.
+    process that was suspended. A caller limits the length of a text by a stranger.
     """
     from nltk import redos
 

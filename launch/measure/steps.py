@@ -2,7 +2,6 @@
 
 import argparse
 import collections
-import itertools
 import os
 import random
 import re
@@ -11,7 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -91,6 +90,7 @@ class StepTimer:
         self.key = jax.random.key(task.config.train.seed)
         self.step = make_train_step(task, self.mesh, initial.abstract)
         self.predict_step: Any = make_predict_step(task, self.mesh, final=True)
+        self._groups: dict[Any, list[Any]] = {}  # the first call's batches of each shape
         self.flops: dict[Any, float] = {}
         self.values: dict[str, float | None] = {}
         self.rounds: list[dict[str, float]] = []
@@ -119,7 +119,8 @@ class StepTimer:
             self._trace()
 
     def _calls(self) -> Iterator[list[Any]]:
-        """The batches of each call, as in training without validations, saves and logging."""
+        """The batches of each call of a round, as in training without validations, saves and
+        logging; at least `steps` batches."""
         from common_jax.training.loop import group_steps
 
         config = TrainConfig(
@@ -130,59 +131,56 @@ class StepTimer:
             log_every=NEVER,
         )
         rows = local_rows(self.mesh, self.task.config.train.accumulate)
-        for _, group in group_steps(stream(self.task.train_batches().select_rows(rows)), 0, config):
+        batches = stream(self.task.train_batches().select_rows(rows))
+        taken = 0
+        for _, group in group_steps(batches, 0, config):
             yield group
+            taken += len(group)
+            if taken >= self._args.steps:
+                return
 
     def _place(self, group: list[Any]) -> tuple[Any, ...]:
         return tuple(put_batch(batch, self.mesh) for batch in group)
 
     def _compile(self) -> None:
         """Compiles the programs of all shapes in the steps to time."""
-        start = time.perf_counter()
+        for group in self._calls():
+            self._groups.setdefault(_shapes(group), group)
         with _compilers() as pool:
+            start = time.perf_counter()
             compiled = {}
-            for group in self._groups():
-                shapes = _shapes(placed := self._place(group))
-                traced = self.step.trace(self.state, placed, self.key)
+            for shapes, group in self._groups.items():
+                traced = self.step.trace(self.state, self._place(group), self.key)
                 self.flops[shapes] = count_flops(traced.jaxpr)
                 compiled[shapes] = pool.submit(traced.lower().compile)
-            predicted = {_shapes((batch,)): batch for batch in self._inputs()}
+            self.programs = {shapes: future.result() for shapes, future in compiled.items()}
+            seconds = time.perf_counter() - start
             predictors = {
                 shapes: pool.submit(self.predict_step.lower(self.state.params, batch).compile)
-                for shapes, batch in predicted.items()
+                for shapes, batch in self._inputs().items()
             }
-        self.programs = {shapes: future.result() for shapes, future in compiled.items()}
         self.predict_programs = {shapes: future.result() for shapes, future in predictors.items()}
-        seconds = time.perf_counter() - start
         self.values |= {"shapes": len(self.programs), "compile_seconds": seconds}
         temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
         self.values["temporary_mib"] = max(temporary) / 2**20
 
     def warm_up(self) -> None:
         """Runs each program once."""
-        for group in self._groups():
-            placed = self._place(group)
-            program = self.programs[_shapes(placed)]
-            self.state, metrics = program(self.state, placed, self.key)
+        for shapes, group in self._groups.items():
+            program = self.programs[shapes]
+            self.state, metrics = program(self.state, self._place(group), self.key)
             jax.block_until_ready(metrics)
-        for batch in {_shapes((batch,)): batch for batch in self._inputs()}.values():
+        for batch in self._inputs().values():
             jax.block_until_ready(self._predict(batch))
 
-    def _groups(self) -> list[list[Any]]:
-        """The first group of batches of each shape in the steps to time."""
-        first: dict[Any, list[Any]] = {}
-        for group in itertools.islice(self._calls(), -(-self._args.steps // self.per_call)):
-            first.setdefault(_shapes(tuple(group)), group)
-        return list(first.values())
-
-    def _inputs(self) -> list[Any]:
-        """The batches of the timed predictions, placed; none without `--inference`."""
-        steps = self._args.steps if self._args.inference else 0
-        batches = (batch for group in self._calls() for batch in group)
-        return [put_batch(batch, self.mesh) for batch in itertools.islice(batches, steps)]
+    def _inputs(self) -> dict[Any, Any]:
+        """A batch of each shape of the timed predictions, placed; none without `--inference`."""
+        groups = self._groups.values() if self._args.inference else ()
+        batches = {_shapes([batch]): batch for group in groups for batch in group}
+        return {shapes: put_batch(batch, self.mesh) for shapes, batch in batches.items()}
 
     def _predict(self, batch: Any) -> Any:
-        return self.predict_programs[_shapes((batch,))](self.state.params, batch)
+        return self.predict_programs[_shapes([batch])](self.state.params, batch)
 
     def time(self) -> None:
         """Times one round of steps."""
@@ -252,12 +250,13 @@ class StepTimer:
 
     def _infer(self) -> dict[str, float]:
         """The rates of predictions for the same batches."""
-        inputs = self._inputs()
+        batches = [batch for group in self._calls() for batch in group]
+        inputs = [put_batch(batch, self.mesh) for batch in batches]
         start = time.perf_counter()
         for batch in inputs:
             jax.block_until_ready(self._predict(batch))
         seconds = time.perf_counter() - start
-        real = sum(float(self.task.count_units(batch)[0]) for batch in inputs)
+        real = sum(float(self.task.count_units(batch)[0]) for batch in batches)
         return {
             "inference_batches_per_second": len(inputs) / seconds,
             f"inference_{self.task.unit}_per_second": real / seconds,
@@ -314,6 +313,6 @@ def _compilers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max((os.cpu_count() or 1) // 2, 1))
 
 
-def _shapes(placed: tuple[Any, ...]) -> Any:
+def _shapes(batches: Sequence[Any]) -> Any:
     """The shapes of a call's batches, as a key."""
-    return tuple(tuple((k, v.shape) for k, v in batch.items()) for batch in placed)
+    return tuple(tuple(sorted((k, v.shape) for k, v in batch.items())) for batch in batches)
