@@ -140,7 +140,7 @@ def test_a_config_sets_fields_of_the_models_that_have_them():
     [
         pytest.param("snli", pairs, "accuracy", marks=pytest.mark.slow),
         ("snli_small", pairs, "accuracy"),
-        ("squad_anss", passages, "precision_at_1"),
+        pytest.param("squad_anss", passages, "precision_at_1", marks=pytest.mark.slow),
         ("squad_anss_small", passages, "precision_at_1"),
         pytest.param("yelp", reviews, "accuracy", marks=pytest.mark.slow),
         ("yelp:cnn", reviews, "accuracy"),

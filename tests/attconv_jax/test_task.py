@@ -84,7 +84,7 @@ def ranking(folder):
     )
     task = classification(folder, data)
     task.prepare()
-    return task
+    return task, jax.jit(task.init)(jax.random.key(0))
 
 
 def trained(task, initial, per_call=1):
@@ -129,8 +129,13 @@ def test_any_mesh_and_any_steps_a_call_equal_one_device(folder, alone, mesh, tra
     np.testing.assert_allclose(trained(task, initial, per_call), expected, rtol=2e-5)
 
 
+@functools.cache
+def predict_step(task):
+    return jax.jit(functools.partial(task.predict_step, final=True))
+
+
 def probabilities(task, params, batch):
-    predict = jax.jit(functools.partial(task.predict_step, final=True))
+    predict = predict_step(task)
     return np.asarray(predict(params, batch)["probabilities"], np.float64)
 
 
@@ -148,7 +153,7 @@ def test_the_loss_is_the_labels_logarithm_summed_over_real_rows(task, params):
 @pytest.mark.parametrize("pairs", ["question", "batch"])
 @pytest.mark.parametrize("loss", ["hinge", "cross_entropy", "both"])
 def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking, loss, pairs, negatives):
-    params = jax.jit(ranking.init)(jax.random.key(0))
+    ranking, params = ranking
     task = copy.copy(ranking)
     data = dataclasses.replace(ranking.config.data, negatives=negatives)
     task.config = dataclasses.replace(ranking.config, loss=loss, pairs=pairs, data=data)
@@ -180,6 +185,7 @@ def test_the_ranking_loss_is_what_lacks_of_the_margin(ranking, loss, pairs, nega
 
 
 def test_examples_of_a_batch_are_its_pairs(ranking):
+    ranking, _ = ranking
     batches, corpus = ranking.train_batches(), ranking.data.corpus("train")
     reported = corpus.gather(batches.examples((0, 0)), "first", 20)
     batch = batches.epoch(0)[0]["first"]

@@ -224,13 +224,10 @@ SHRUNK = {
 }
 
 
-QUICK = ("wmt14_ende", "quickstart")
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK))
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "wmt14_ende"))
         for name in (*SIZED, *FILES)
         if name != "__init__"
     ],

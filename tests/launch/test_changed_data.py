@@ -140,6 +140,7 @@ def test_checkpoints_of_other_data_are_refused(tmp_path):
         train.main(arguments("attconv", tmp_path, **{"train.steps": 6}))
 
 
+@pytest.mark.slow_for("csan", "qanet")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_start_that_fails_does_not_keep_its_folder(family, tmp_path, monkeypatch, capsys):
     write, *_ = FAMILIES[family]

@@ -83,6 +83,7 @@ def test_a_text_with_line_ends_and_tabs_is_a_json_line(family):
         assert answer["answer"] == context[answer["start"] : answer["end"]]  # exact characters
 
 
+@pytest.mark.slow_for("qanet")
 def test_a_table_keeps_its_columns_and_order(family, tmp_path, monkeypatch, capsys):
     name, models = family
     names = [text.name for text in load(models["--workdir"]).schema.texts]
@@ -138,6 +139,7 @@ def test_csv_needs_rows_of_texts(family, tmp_path, monkeypatch, capsys):
     assert status == 2 and "name it .jsonl" in errors[-1]
 
 
+@pytest.mark.slow_for("csan", "qanet")
 def test_a_text_that_would_exceed_the_memory_is_refused(family, monkeypatch, capsys):
     name, models = family
     for flag, model in models.items():

@@ -70,6 +70,7 @@ def score(capsys, *argv):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow_for("csan", "qanet")
 def test_a_test_set_is_scored_without_the_training_files(copy, tmp_path, capsys):
     """It has the scores that the run had on the same examples; nothing else is prepared."""
     family, folder = copy

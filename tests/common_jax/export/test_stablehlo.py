@@ -17,6 +17,7 @@ SHRUNK = {
     "csan": {
         **{"model.dim": 8, "model.mlp_dim": 8, "model.num_heads": 4, "decode.extra_length": 4},
         **{"model.source_vocab_size": 30, "model.target_vocab_size": 30},
+        **{"model.encoder_layers": 5, "model.decoder_layers": 2},
     },
     "qanet": {
         **{"model.dim": 8, "model.num_heads": 2, "model.char_dim": 4, "words.dim": 6},
