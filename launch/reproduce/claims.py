@@ -61,6 +61,8 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
                 f"Pooled deviation over seeds, {results.spec.columns.get(metric, metric)}: "
                 f"{deviation.value:.2f} ({deviation.freedom} degrees of freedom)."
             )
+    if not all(row.trained for row in results.scale.rows):
+        sentences.append("A row without training has one result, and no deviation.")
     count = sum(verdict.detectable != "" for verdict in verdicts)
     if count > 1:
         sentences.append(
@@ -169,12 +171,17 @@ def _verdict(results: TableResults, claim: Claim) -> Verdict:
         return speed_ratio(first, second, claim.factor)
     at_least = results.unreached(claim.row) if metric == HOURS else {}
     first |= at_least
-    for row, values in ((claim.row, first), (claim.than, second)):
-        if not values:
+    for row, found in ((claim.row, first), (claim.than, second)):
+        if not found:
             raise IncomparableError(f"{row} has no {metric} here")
     error = 0.0 if metric == HOURS else results.example_error(claim.row, claim.than, metric)
+    values, others = [*first.values()], [*second.values()]
     deviation, within = _deviation(results, metric), claim.within or None
-    verdict = judge([*first.values()], [*second.values()], deviation, error, within)
+    if all(results.row(name).trained for name in (claim.row, claim.than)):
+        verdict = judge(values, others, deviation, error, within)
+    else:  # one of the two has a single result, without noise of seeds
+        differences = [value - other for value in values for other in others]
+        verdict = judge(differences, None, deviation, error, within)
     if at_least and verdict.decision == "contradicted":
         raise IncomparableError(f"{claim.row} does not reach the target")
     return verdict
@@ -191,7 +198,7 @@ def _published_verdict(results: TableResults, claim: Claim, values: Mapping[int,
 
 def _deviation(results: TableResults, metric: str) -> Deviation | None:
     """The deviation of a metric over seeds, pooled over all rows that are trained."""
-    rows = [results.values(row.name, metric) for row in results.scale.made]
+    rows = [results.values(row.name, metric) for row in results.scale.made if row.trained]
     return pooled_deviation([[*values.values()] for values in rows if values])
 
 

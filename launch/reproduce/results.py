@@ -198,7 +198,11 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
         values = {
             row.name: [*results.values(row.name, metric).values()] for row in results.scale.rows
         }
-        present = {name: group for name, group in values.items() if group}
+        present = {
+            row.name: values[row.name]
+            for row in results.scale.rows
+            if values[row.name] and (row.trained or metric in SPEEDS)
+        }
         halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
         for row in results.scale.rows:
             mean = statistics.fmean(values[row.name]) if values[row.name] else None

@@ -82,7 +82,7 @@ class Scale:
         """
         require_known(names, [row.name for row in self.rows], "--rows: no row")
         rows = tuple(
-            dataclasses.replace(row, seeds=seeds or row.seeds)
+            dataclasses.replace(row, seeds=(seeds or row.seeds) if row.trained else 1)
             for row in self.rows
             if not names or row.name in names
         )

@@ -122,6 +122,8 @@ class RowEntry(Setting):
       published: the paper's numbers by metric, and its further columns.
       note: differences from the paper's system.
       missing: the reason why it has no trials; "" if it has.
+      trained: whether its result depends on the seed; False of a system without training, whose one
+        result has no deviation.
     """
 
     name: str
@@ -133,6 +135,7 @@ class RowEntry(Setting):
     published: Mapping[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
     missing: str = ""
+    trained: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

@@ -112,6 +112,29 @@ def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
     assert "base has no f1 here" in one(tmp_path, "base", "close", metric="f1").decision
 
 
+def test_a_row_without_training_has_one_result_and_no_deviation(tmp_path):
+    claims = [{"row": row, "than": than} for row, than in (("once", "base"), ("base", "once"))]
+    results = made(tmp_path, *claims, {"row": "better", "than": "base"})
+    untrained = ("once", "close")
+    rows = [
+        dataclasses.replace(row, trained=row.name not in untrained) for row in results.scale.rows
+    ]
+    scale = dataclasses.replace(results.scale, rows=tuple(rows))
+    assert [row.seeds for row in scale.only(untrained, 3).rows] == [1, 1]
+    results = dataclasses.replace(results, scale=scale)
+    results.__dict__["evaluation_class"] = Exact
+    above, below, trained = judged(results)
+    pooled = float(stats.t.ppf(0.975, 4)) * math.sqrt((2 + 1.5) / 4) / math.sqrt(3)
+    half = max(pooled, float(stats.t.ppf(0.95, 2)) / math.sqrt(3))  # of base alone, Welch's
+    assert above.decision == "confirmed" and below.decision == "contradicted"
+    assert above.difference == f"+9.00 ({9 - half:+.2f} to {9 + half:+.2f})"
+    assert below.difference == f"-9.00 ({-9 - half:+.2f} to {-9 + half:+.2f})"
+    half = pooled * math.sqrt(2)
+    assert trained.difference == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
+    bounds = {row["row"]: (row["low"], row["high"]) for row in rows_of(results)}
+    assert bounds["once"] == bounds["close"] == (None, None) != bounds["base"]
+
+
 def test_a_metric_beyond_those_of_a_validation_is_in_the_result_or_in_notes(tmp_path):
     results = made(tmp_path)
     for status in results.statuses:
