@@ -37,6 +37,7 @@ _REVIEWS = Schema(
     texts=(Text("text", "Text", lines=6, columns=_columns(layouts.TEXTS, "text")),),
     output=_OUTPUT,
     views=_LABEL,
+    escaped_breaks=True,
     examples=(
         (
             "The rooms were not good. The food was superb. What I care about is the food and the "
@@ -54,6 +55,7 @@ _PAIRS = Schema(
     line="tab",
     output=_OUTPUT,
     views=_LABEL,
+    escaped_breaks=True,
     examples=(
         ("There are two red cups in the shed.", "The shed has no red cups."),
         ("There are two red cups in the shed.", "The shed has more than one red cup."),
@@ -74,6 +76,7 @@ _RANKING = Schema(
     line="tab",
     output=_OUTPUT,
     views=(View("ranking", "probabilities", "Sentences", of=LABELS[1]),),
+    escaped_breaks=True,
     examples=(
         (
             "Where does Ada live?",

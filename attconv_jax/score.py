@@ -1,5 +1,6 @@
 """Accuracy and precision at 1 from predicted probabilities (NumPy)."""
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ from attconv_jax.data.dataset import YES
 from attconv_jax.data.text import TEXTS
 from common_jax.data.corpus import Corpus
 from common_jax.metrics import classification
+
+_log = logging.getLogger(__name__)
 
 Notes = dict[str, object]
 Results = dict[str, Shaped[np.ndarray, "m"]]  # "length" and "right" of each example
@@ -52,8 +55,9 @@ def score_ranking(
     """Precision at 1, the share of questions whose most probable sentence answers them.
 
     The notes have its interval, the precision of two counts of common words (WordC1 and WordC2,
-    section 4.2), and the share of questions whose passage is a single sentence. The results are of
-    questions, with their lengths in words.
+    section 4.2), and the shares of questions whose passage is a single sentence, and of those
+    without a right sentence, which count as errors. The results are of questions, with their
+    lengths in words.
     """
     questions, right = corpus.column("question"), corpus.column("label") == YES
     first = classification.first_ranked(likely[:, YES], questions)
@@ -63,12 +67,19 @@ def score_ranking(
     )
     common, question_words, sentence_words = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
     _, counts = np.unique(questions, return_counts=True)
+    unanswerable = len(counts) - len(np.unique(questions[right]))
+    if unanswerable:
+        _log.info(
+            "%d of %d questions have no right sentence: they count as errors",
+            *(unanswerable, len(counts)),
+        )
     notes: Notes = {
         **_counted("precision_at_1", chosen),
         "WordC1": round(precision(common / sentence_words), 2),
         "WordC2": round(precision(common / question_words), 2),
         "pairs": len(corpus),
         "one_sentence": _percent(float((counts == 1).mean())),
+        "no_right_sentence": _percent(unanswerable / len(counts)),
     }
     results = {"length": corpus.lengths("first")[first, 0], "right": chosen}
     return {"precision_at_1": 100 * float(chosen.mean())}, notes, results

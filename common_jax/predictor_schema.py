@@ -99,6 +99,7 @@ class Schema:
       plain: whether the line of an output is plain text (`Answer.plain`), not a JSON object.
       views: of an output, in the order of the page; without any, the page shows the JSON.
       examples: inputs, a text for each of `texts`.
+      escaped_breaks: of a table of inputs, as `common_jax.data.tables.Table`; as in training.
       explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
     """
 
@@ -109,6 +110,7 @@ class Schema:
     plain: bool = False
     views: tuple[View, ...] = ()
     examples: tuple[tuple[str, ...], ...] = ()
+    escaped_breaks: bool = False
     explained_length: int = 200
 
     @property

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from common_jax.bad_examples import BadExamples
 from common_jax.data.questions import QuestionTable, is_squad, read_tables
 from common_jax.errors import UserError
+from common_jax.io.files import uncompressed_name
 from common_jax.io.json_files import read_json
 from common_jax.text.squad import IMPOSSIBLE, is_impossible, question_id
 from qanet_jax import metrics as spans
@@ -44,8 +45,8 @@ def score_squad(
 
 
 def is_adversarial(file: str | Path) -> bool:
-    """Whether a file has the name of a published one of adversarial SQuAD, plain or gzipped."""
-    return Path(file).name.removesuffix(".gz") in _ADVERSARIAL
+    """Whether a file has the name of a published one of adversarial SQuAD, plain or compressed."""
+    return uncompressed_name(file) in _ADVERSARIAL
 
 
 def example_results(

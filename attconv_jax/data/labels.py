@@ -4,6 +4,8 @@ import logging
 import re
 from collections.abc import Sequence
 
+from common_jax.errors import UserError
+
 UNLABELLED = "-"  # SNLI's label if annotators disagreed; -1 in datasets
 
 _log = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class LabelReader:
             with_numbers = any(re.fullmatch("-?[0-9]+", name) for name in names)
             self._numbered = [] if with_numbers else list(names)
         self._has_table_names = bool(table_names)
+        self._numbers = set[int]()
 
     def __call__(self, label: str) -> str:
         """The name of a label, or the label unchanged; "" if it is blank."""
@@ -54,9 +57,23 @@ class LabelReader:
             return number[1] if number else label
         return UNLABELLED if number[1] == "-1" else self._name(number[1])
 
+    def require_numbers_from_zero(self) -> None:
+        """Raises UserError if the numbers of the table seem to be counted from 1."""
+        last = len(self._numbered)
+        if last and last in self._numbers and 0 not in self._numbers:
+            listed = ",".join(map(str, range(1, last + 1)))
+            raise UserError(
+                f"{self._place}: labels by number, with {last} and without 0, where 0 to "
+                f"{last - 1} are the positions in data.labels; if they count from 1, set "
+                f"data.labels={listed}"
+            )
+
     def _name(self, number: str) -> str:
         """The name of a number; the number if it has none."""
-        if self._has_names or number.startswith("-") or int(number) >= len(self._numbered):
+        if self._has_names or number.startswith("-"):
+            return number
+        self._numbers.add(int(number))
+        if int(number) >= len(self._numbered):
             return number
         if not self._logged:
             pairs = ", ".join(f"{n} = {name}" for n, name in enumerate(self._numbered))

@@ -164,7 +164,7 @@ class Builder:
         """Writes the draft of a source's valid examples; returns the counts of the others."""
         train, bad_examples = folder.name == "train", self._preparation.bad_examples(self._config)
         names = columns(self._config.format, self._inputs)[len(self._texts) :]
-        number, questions = self._numbers.setdefault, dict[str, int]()
+        number, questions = self._numbers.setdefault, dict[tuple[str, str, str], int]()
         examples = self._read(source, bad_examples, sampled=train)
         with (
             Writer(folder, [_WORDS, _LENGTHS, *names]) as corpus,
@@ -179,7 +179,9 @@ class Builder:
                 row[_WORDS] = [number(word, len(self._numbers)) for word in flat]
                 row[_LENGTHS] = [*map(len, words)]
                 if self._config.format == "ranking":
-                    row["question"] = [questions.setdefault(example.question, len(questions))]
+                    # files can number their questions alike
+                    question = example.question, example.texts[0], example.group
+                    row["question"] = [questions.setdefault(question, len(questions))]
                     row["overlap"] = overlap(*words)
                 corpus.append(row)
                 if train and self._held_out.splits:

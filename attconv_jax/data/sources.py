@@ -73,6 +73,7 @@ class Table(tables.Table):
     """
 
     skips_blank: bool = True
+    escaped_breaks: bool = True
     format_name: str = "pairs"
     labels: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -100,8 +101,6 @@ class Table(tables.Table):
         fields = [field for field in self.layouts[0].columns if field != "label"]
         for location, values, named, _ in self.rows(bad_examples):
             texts = [values[field] for field in fields]
-            if self.is_csv:
-                texts = [text.replace("\\n", "\n") for text in texts]
             annotated = [names[field] for field in fields] if self.reads_all and names else []
             notes = tuple(_annotations(named, name) for name in annotated)
             example = _example(location, [label_of(values["label"]), *texts], notes)
@@ -109,6 +108,7 @@ class Table(tables.Table):
                 question, title = (values.get(f) or example.texts[0] for f in ("id", "title"))
                 example = dataclasses.replace(example, question=question, group=title)
             yield example
+        label_of.require_numbers_from_zero()
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -147,7 +147,8 @@ class Selection(sources.FileSource):
         return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        return _candidates(read_squad(self.path, bad_examples), self.place, self.rule)
+        squad = read_squad(self.path, bad_examples, f"{self.place}:")
+        return _candidates(squad, self.place, self.rule)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +161,8 @@ class SelectionTables(QuestionTables):
         return [super().identity(), selection.IDENTITY]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        return _candidates(read_tables(self.shards, bad_examples), self.place, self.rule)
+        squad = read_tables(self.shards, bad_examples, f"{self.place}:")
+        return _candidates(squad, self.place, self.rule)
 
 
 def _candidates(squad: Squad, place: str, rule: Rule) -> Iterator[Example]:

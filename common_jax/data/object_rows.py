@@ -6,6 +6,7 @@ import functools
 import io
 import itertools
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -170,11 +171,11 @@ def _text(node: Node, path: tuple[str, ...]) -> str:
 
 
 def _text_or_number(node: Node, path: tuple[str, ...]) -> str:
-    """A text or a number, such as stars: 4 or 4.0; "" for null."""
+    """A text or a number, such as stars: 4 or 4.0; "" for null, also pandas' NaN."""
     node = _parent(node, path)
     value = node.value.get(path[-1]) if isinstance(node.value, dict) else None
-    if type(value) in (int, float):
-        return str(value).removesuffix(".0")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "" if math.isnan(value) else str(value).removesuffix(".0")
     is_null = value is None and isinstance(node.value, dict) and path[-1] in node.value
     return "" if is_null else node.get(path[-1], str)
 

@@ -66,11 +66,17 @@ def is_squad(path: Path) -> bool:
     return False
 
 
-def read_tables(tables: Sequence[QuestionTable], bad_examples: BadExamples) -> Squad:
-    """The questions of one table or of its shards."""
+def read_tables(
+    tables: Sequence[QuestionTable], bad_examples: BadExamples, unnamed: str = ""
+) -> Squad:
+    """The questions of one table or of its shards.
+
+    Args:
+      unnamed: the start of the id of a question without one, which is its number.
+    """
     rows = (row for table in tables for row in table.questions(bad_examples))
     numbered = enumerate(rows, start=1)
-    named = (row if row.id else row._replace(id=str(number)) for number, row in numbered)
+    named = (row if row.id else row._replace(id=f"{unnamed}{number}") for number, row in numbered)
     return read_squad_rows(named, bad_examples)
 
 

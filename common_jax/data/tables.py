@@ -84,6 +84,7 @@ class Table(FileSource):
         empty if they are not named.
       separator: of columns; with a tab, that of .csv is detected.
       skips_blank: whether blank lines are ignored; they are bad examples otherwise.
+      escaped_breaks: whether a backslash and "n" in a CSV's field are a line break, as in Yelp's.
       reads_all: whether `Row.named` needs all columns.
       option: the setting of `columns`, for messages.
     """
@@ -92,6 +93,7 @@ class Table(FileSource):
     columns: Mapping[str, int | str]
     separator: str = "\t"
     skips_blank: bool = False
+    escaped_breaks: bool = False
     reads_all: bool = False
     option: str = "data.columns"
 
@@ -127,6 +129,8 @@ class Table(FileSource):
             if form.least <= len(cells) <= (form.most or len(cells)):
                 named = dict(zip(form.header, cells, strict=False))
                 fields = {field: cells[n - (n > 0)] for field, n in form.numbers.items()}
+                if self.escaped_breaks and self.is_csv:
+                    fields = {f: text.replace("\\n", "\n") for f, text in fields.items()}
                 yield Row(location, fields, named, cells)
             elif any(map(str.strip, cells)) or not self.skips_blank:
                 needed = form.most or form.least
@@ -165,6 +169,10 @@ class Table(FileSource):
         """
         names, available = self.objects.names, self.objects.paths
         numbered = all(isinstance(column, int) for column in self.columns.values())
+        if self.columns and numbered and self.format != "parquet":
+            in_order = [*self.columns.values()] == [*range(1, len(self.columns) + 1)]
+            reason = f"{self.option}: {self.path}: columns of JSON have no numbers"
+            require(in_order, f"{reason}; {self._advice('names')}")
         layout, rows, fields = "", "", dict[str, str]()
         optional = self.layouts[0].optional
         if self.columns and not (numbered and self.format != "parquet"):
@@ -320,10 +328,8 @@ class Table(FileSource):
             return True
         at = {f: number if number > 0 else len(names) + 1 + number for f, number in numbers.items()}
         return any(
-            all(
-                at.get(f) in _matching_numbers(columns, names)
-                for f, columns in layout.columns.items()
-            )
+            {at.get(field) for field in layout.columns}
+            <= {n for columns in layout.columns.values() for n in _matching_numbers(columns, names)}
             for layout in self.layouts
         )
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import io
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -151,11 +152,20 @@ class TableRecords(Records):
             value: Mapping[str, Any] | Unanswered
             try:
                 value = {name: read(node, path) for name, path in paths.items()}
-                if self.schema.line == "json" and "id" in columns:
-                    value["id"] = columns["id"]
+                if self.schema.line == "json":
+                    value |= _id_field(columns)
             except UserError as error:
                 value = Unanswered(str(error))
             yield Record(Input(node.place, value), columns)
+
+
+def _id_field(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The id of a row, if it has one; whole numbers are no floats, as pandas writes them beside
+    missing ones."""
+    value = columns.get("id")
+    if isinstance(value, float):
+        value = None if math.isnan(value) else int(value) if value.is_integer() else str(value)
+    return {} if value is None else {"id": value}
 
 
 def _unread_rows(collected: _Collected) -> Iterator[Record]:
@@ -178,7 +188,7 @@ class SquadRecords(Records):
                     try:
                         context, question = paragraph.get("context", str), node.get("question", str)
                         value = {"context": context, "question": question}
-                        value |= {"id": columns["id"]} if "id" in columns else {}
+                        value |= _id_field(columns)
                     except UserError as error:
                         value = Unanswered(str(error))
                     yield Record(Input(node.place, value), columns)
@@ -201,7 +211,8 @@ def file_records(path: Path, columns: str, schema: Schema) -> Records:
         return SquadRecords(path)
     layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
     by_field = parse_columns(columns, names, key=COLUMNS)
-    table = InputTable(path, (layout,), by_field, reads_all=True)
+    breaks = schema.escaped_breaks
+    table = InputTable(path, (layout,), by_field, reads_all=True, escaped_breaks=breaks)
     _ = table.paths if table.has_objects else table.form
     return TableRecords(table, schema)
 
@@ -257,7 +268,7 @@ class JsonLines(Results):
     """An object for each record: its columns, and the answer's fields or "error"."""
 
     def write(self, record: Record, result: Answer | Unanswered) -> None:
-        row = {**record.columns, **self._fields(record, result)}
+        row = _finite({**record.columns, **self._fields(record, result)})
         print(json.dumps(row, ensure_ascii=False, default=str), file=self._file, flush=True)
 
 
@@ -295,6 +306,15 @@ class CsvRows(Results):
         row = columns | self._fields(Record(record.input, columns), result)
         self._writer.writerow(_cell(row.get(name, "")) for name in self._names)
         self._file.flush()
+
+
+def _finite(value: Any) -> Any:
+    """A value of JSON, in which numbers that JSON does not have, NaN and infinities, are null."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> Any:

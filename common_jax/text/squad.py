@@ -77,7 +77,7 @@ class Dataset(Protocol):
         ...
 
 
-def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
+def read_squad(path: str | Path, bad_examples: BadExamples, unnamed: str = "") -> Squad:
     """Reads a JSON file of SQuAD's format, plain or compressed; other fields are ignored.
 
     SQuAD 2.0's impossible questions are skipped. A question without an id, as of annotation tools,
@@ -86,6 +86,9 @@ def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
     Rejects passages that are empty or malformed, with all their questions, and questions that are
     empty or malformed, have the id of an earlier one, or no answer that `locate` finds in the
     passage. Other answers that it does not find are left out and counted.
+
+    Args:
+      unnamed: the start of the id of a question without one.
 
     Raises:
       UserError: if the file cannot be read, is not JSON, or lacks the lists of the format; or by
@@ -101,7 +104,7 @@ def read_squad(path: str | Path, bad_examples: BadExamples) -> Squad:
                 if is_impossible(node):
                     bad_examples.skip(IMPOSSIBLE, node.place)
                     continue
-                name = f"{number}.{paragraph_number}.{question_number}"
+                name = f"{unnamed}{number}.{paragraph_number}.{question_number}"
                 if question := bad_examples.parse(_question, node, name):
                     builder.question(*question, context, node.place)
     return builder.finish()
@@ -276,7 +279,7 @@ def is_impossible(question: Node) -> bool:
 def question_id(node: Node, name: str) -> str:
     """The id of a question, a text or a whole number; `name` if it has none."""
     value = node.value if isinstance(node.value, dict) else {}
-    if "question" in value and "id" not in value:
+    if "question" in value and value.get("id") is None:
         return name
     return str(value["id"]) if type(value.get("id")) is int else node.get("id", str)
 

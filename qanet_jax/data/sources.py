@@ -12,7 +12,7 @@ from common_jax.data.corpus import recorded_identity
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, Sources, find_source
-from common_jax.io.files import find_file, find_files
+from common_jax.io.files import find_file, find_files, names_in
 from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Golds, Split
@@ -59,18 +59,32 @@ _GENERATOR: Generator[Content] = Generator(
 )
 
 
+@dataclasses.dataclass(frozen=True)
 class File(sources.FileSource):
-    """A JSON file of SQuAD's format."""
+    """A JSON file of SQuAD's format.
+
+    Attributes:
+      unnamed: as of `read_squad`.
+    """
+
+    unnamed: str = ""
 
     def read(self, bad_examples: BadExamples) -> Content:
-        return Content(read_squad(self.path, bad_examples))
+        return Content(read_squad(self.path, bad_examples, self.unnamed))
 
 
+@dataclasses.dataclass(frozen=True)
 class Tables(QuestionTables):
-    """The shards of a table, with a question in each row."""
+    """The shards of a table, with a question in each row.
+
+    Attributes:
+      unnamed: as of `read_tables`.
+    """
+
+    unnamed: str = ""
 
     def read(self, bad_examples: BadExamples) -> Content:
-        return Content(read_tables(self.shards, bad_examples))
+        return Content(read_tables(self.shards, bad_examples, self.unnamed))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,9 +221,11 @@ def _named_source(config: "DataConfig", split: Split, rule: Rule) -> Source:
     """The source that a config names for a split."""
 
     def files(folder: Path, names: str) -> Source:
-        file_names = config.train_files if split == "train" else [names]
-        existing = tuple(_files(config, folder, name, split) for name in file_names)
-        return existing[0] if len(existing) == 1 else Files(existing)
+        train, key = split == "train", f"data.{split}"
+        file_names = [*(config.train_files if train else names_in(names, key))]
+        several = len(file_names) > 1
+        existing = tuple(_files(config, folder, name, split, several) for name in file_names)
+        return Files(existing, distinct=not train) if several else existing[0]
 
     source: Source = find_source(
         config,
@@ -223,16 +239,18 @@ def _named_source(config: "DataConfig", split: Split, rule: Rule) -> Source:
     return Supervised(source, config.format == "triviaqa_lines", split, config.seed, rule)
 
 
-def _files(config: "DataConfig", folder: Path, name: str, split: Split) -> Source:
-    """The source of a name, or of a pattern."""
+def _files(config: "DataConfig", folder: Path, name: str, split: Split, several: bool) -> Source:
+    """The source of a name, one of `several`, or of a pattern."""
     if config.format != "squad":
         return File(find_file(folder / name))
     paths = find_files(folder, name, f"data.{split}")
     if all(map(is_squad, paths)):
-        files = tuple(map(File, paths))
+        unnamed = [f"{path.name}:" if several or len(paths) > 1 else "" for path in paths]
+        files = tuple(map(File, paths, unnamed))
         return files[0] if len(files) == 1 else Files(files, distinct=True)
     columns = config.columns_by_field
-    return Tables(tuple(QuestionTable(path, columns=columns) for path in paths))
+    tables = tuple(QuestionTable(path, columns=columns) for path in paths)
+    return Tables(tables, f"{paths[0].name}:" if several else "")
 
 
 def _gold(question: Trivia) -> dict[str, Any]:

@@ -110,6 +110,8 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
     assert notes["WordC2"] == pytest.approx(2.5 * sum(first(plain, shares(1))), abs=0.006)
     alone = sum(sum(row[3] == [q] for row in rows) == 1 for q in range(40))
     assert notes["one_sentence"] == pytest.approx(100 * alone / 40)
+    unanswerable = 40 - len({row[3][0] for row in rows if row[2] == [1]})
+    assert unanswerable and notes["no_right_sentence"] == 100 * unanswerable / 40
 
 
 @pytest.mark.slow

@@ -8,6 +8,9 @@ import pytest
 
 from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data.dataset import LabelledData
+from attconv_jax.predictor_schema import schema_of
+from common_jax.data.corpus import Corpus
+from common_jax.deploy.records import file_records
 from common_jax.errors import UserError
 from tests.attconv_jax import anss
 from tests.common_jax.data.other_tools import (
@@ -178,6 +181,8 @@ def test_yelp(tmp_path, caplog):
         prepared(tmp_path, "y.jsonl", "texts")
     named = prepared(tmp_path, "y.jsonl", "texts", labels="0,1,2,3,4")
     assert named.digests() == native
+    predicted = file_records(tmp_path / "y.csv", "text=2", schema_of(1, ranking=False))
+    assert [record.input.value["text"] for record in predicted] == [text for _, text in REVIEWS]
 
 
 QUESTIONS = [(f"Q{q}", f"who is person {q}?", f"Title {q // 2}", f"Person {q} is {s}.", int(s == 1))
@@ -219,6 +224,37 @@ def test_wikiqa(tmp_path, caplog):
         prepared(tmp_path, "o.parquet", "ranking")
     data = prepared(tmp_path, "o.parquet", "ranking", columns="question=q,sentence=a,label=ok")
     assert data.digests() == native
+
+
+def test_labels_that_count_from_one_are_refused(tmp_path):
+    rows = [{"label": 1 + n % 3, "first": f"a {n}", "second": "b"} for n in range(9)]
+    name = write(tmp_path, "t.csv", comma_separated(rows))
+    options = {"labels": "World,Sports,Business", "on_bad_example": "skip"}
+    message = (
+        r"t\.csv: labels by number, with 3 and without 0, where 0 to 2 are the positions in "
+        r"data\.labels; if they count from 1, set data\.labels=1,2,3$"
+    )
+    with pytest.raises(UserError, match=message):
+        prepared(tmp_path, name, **options)
+    assert len(prepared(tmp_path, name, labels="1,2,3").digests())
+
+
+def test_questions_of_several_files_are_distinct(tmp_path):
+    """Also if the files number them alike."""
+    for file, city in (("a", "Rome"), ("b", "Oslo")):
+        rows = [
+            {"question_id": q, "question": f"Who is {q} in {city}?", "answer": f"{s}", "label": s}
+            for q in range(2) for s in range(2)
+        ]  # fmt: skip
+        write(tmp_path, f"{file}.csv", comma_separated(rows))
+        context = f"Ada lives in {city}. It rains."
+        qas = [{"question": "Where?", "answers": [{"text": city, "answer_start": 13}]}]
+        data = [{"title": city, "paragraphs": [{"context": context, "qas": qas}]}]
+        write(tmp_path, f"{file}.json", json.dumps({"data": data}).encode())
+    for names, count in (("a.csv,b.csv", 4), ("a.json,b.json", 2), ("?.json", 2)):
+        data = prepared(tmp_path, names, "ranking")
+        questions = Corpus.open(data.path / "test").column("question")
+        assert questions.tolist() == [n // 2 for n in range(2 * count)]
 
 
 def test_squads_sentences(tmp_path):

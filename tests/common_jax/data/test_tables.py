@@ -84,6 +84,25 @@ def test_columns_by_name_and_by_number(tmp_path, caplog):
     assert texts(known)[0] == [["3", "b"]]
 
 
+def test_a_header_is_one_also_where_the_numbers_exchange_its_columns(tmp_path):
+    made = table(tmp_path, "review,stars\nb,3\n", columns={"label": 1, "text": 2})
+    assert texts(made)[:2] == ([["b", "3"]], [2])
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.json"])
+def test_columns_of_json_have_no_numbers(tmp_path, name):
+    row = '{"text": "a", "label": "3"}'
+    content = row if name == "t.jsonl" else f"[{row}]"
+    for numbers in ((2, 1), (1, 3), (-2, -1)):
+        made = table(tmp_path, content, name, columns=zip(("label", "text"), numbers, strict=True))
+        assert fails(made) == (
+            f"data.columns: {name}: columns of JSON have no numbers; set "
+            "data.columns=label=NAME,text=NAME with names of columns"
+        )
+    in_order = table(tmp_path, content, name, columns={"label": 1, "text": 2})
+    assert [*next(in_order.rows(BadExamples("error"))).fields.values()] == ["3", "a"]
+
+
 HEADERS = [
     ("label,text,stars\n1,a,b\n", "t.csv:1: several columns can be the label: label, stars; set "),
     ("stars,body\n1,a\n", "t.csv:1: no header that is known, and not surely an example: stars, b"),

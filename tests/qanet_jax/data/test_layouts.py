@@ -1,15 +1,20 @@
 """Questions as people have them are prepared, and scored, as SQuAD's JSON is."""
 
+import io
 import json
 import logging
+import math
 import re
 
 import pytest
 
+from common_jax.deploy.records import JsonLines, file_records
 from common_jax.errors import UserError
+from common_jax.predictor import Unanswered
+from common_jax.predictor_schema import Schema, Text
 from common_jax.text.squad import Squad, write_squad
 from qanet_jax.config import DataConfig
-from qanet_jax.score import score_files
+from qanet_jax.score import is_adversarial, score_files
 from tests.common_jax.data.other_tools import (
     COMPRESSIONS,
     FORMATS,
@@ -186,6 +191,55 @@ def test_shards_of_squads_json_have_distinct_ids(tmp_path):
     assert (
         prepared(tmp_path, train="s0.json,s1.json", dev="native.json").split_sizes()["train"][0] > 4
     )
+
+
+def test_several_files_without_ids(tmp_path):
+    """Of dev and test too; the questions of two files are not one."""
+    native(tmp_path)
+    saved = json.loads((tmp_path / "native.json").read_text())
+    for qa in (qa for a in saved["data"] for p in a["paragraphs"] for qa in p["qas"]):
+        del qa["id"]
+    rows = [{key: row[key] for key in ("context", "question", "answers")} for row in hub()]
+    for file in "ab":
+        (tmp_path / f"{file}.json").write_text(json.dumps(saved))
+        (tmp_path / f"{file}.parquet").write_bytes(parquet(rows))
+    for dev, first in (
+        ("a.json,b.json", "0.0.0"),
+        ("?.json", "0.0.0"),
+        ("a.parquet,b.parquet", "1"),
+    ):
+        names = f"[ab]{dev[1:]}" if dev.startswith("?") else dev
+        data = prepared(tmp_path, train="native.json", dev=names)
+        ids = [question.id for question in data.texts("dev").questions]
+        ending = dev.rpartition(".")[2]
+        assert len(ids) == len({*ids}) == 10
+        assert (ids[0], ids[5]) == (f"a.{ending}:{first}", f"b.{ending}:{first}")
+    with pytest.raises(UserError, match=r"native\.json 'a': an id that an earlier question has"):
+        prepared(tmp_path, train="a.json", dev="native.json,native.json")
+
+
+def test_ids_may_be_missing_in_inputs_and_numbers_that_json_lacks_are_null(tmp_path):
+    """pandas stores whole numbers beside missing ones as floats."""
+    rows = [
+        {"id": i, "context": "Ada", "question": "Who?", "score": s}
+        for i, s in ((7.0, 0.5), (None, None), (math.nan, math.nan))
+    ]
+    (tmp_path / "q.parquet").write_bytes(parquet(rows))
+    schema = Schema("Reading", (Text("context", "C"), Text("question", "Q")), "json")
+    records = [*file_records(tmp_path / "q.parquet", "", schema)]
+    assert [record.input.value.get("id") for record in records] == [7, None, None]
+    output = io.StringIO()
+    for record in records:
+        JsonLines(output, schema).write(record, Unanswered("too long"))
+    strict = lambda name: pytest.fail(f"{name} is not JSON")
+    written = [json.loads(s, parse_constant=strict) for s in output.getvalue().splitlines()]
+    assert [row["score"] for row in written] == [0.5, None, None]
+
+
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+def test_the_published_adversarial_questions_are_known_by_name(ending):
+    assert is_adversarial(f"folder/sample1k-HCVerifyAll.json{ending}")
+    assert not is_adversarial(f"folder/dev-v1.1.json{ending}")
 
 
 @pytest.mark.parametrize("ending", ["json", "parquet", "jsonl"])
