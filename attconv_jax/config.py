@@ -193,6 +193,10 @@ class Config(WordLevelConfig):
     def __post_init__(self):
         self.model.require_texts(self.data.texts)
         require(self.margin > 0, f"margin={self.margin}: above 0")
+        require(
+            self.pairs == "question" or self.train.accumulate == 1,
+            f"train.accumulate={self.train.accumulate}: pairs={self.pairs} compares all of a batch",
+        )
         for name in ("margin", "loss", "pairs"):
             value, default = getattr(self, name), getattr(Config, name)
             require(

@@ -149,7 +149,7 @@ class Builder:
         if self._held_out.splits:
             held_out = self._held_out.rows(self._sources["train"].place)
             splits |= {split: _Rows(drafts / "train", rows) for split, rows in held_out.items()}
-        if self._config.balanced:
+        if self._config.balanced and "train" in splits:
             train = splits["train"]
             labels = Corpus.open(train.folder).column("label")[train.rows]
             balanced = balance(labels, self._config.seed)

@@ -156,8 +156,8 @@ class _Run:
         self._began = time.monotonic()
 
     def _require_learning(self) -> None:
-        """Requires that the learning rate of a new run is above 0 at all steps; of a resumed one,
-        says from which step on it is 0."""
+        """Requires that the learning rate of a new run is above 0 before its last step; says from
+        which step on that of a resumed run is 0."""
         last, steps = self.task.config.optimizer.last_step, self.config.steps
         if last is None or last >= steps or self._finished():
             return

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from common_jax.config import value_of
+from common_jax.config import from_values, value_of
 from common_jax.errors import UserError, error_context
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import parse
@@ -181,9 +181,19 @@ def grid_trials(
 
 
 def require_own_folders(trials: Sequence[Trial]) -> None:
-    """Raises UserError if a trial's folder has a run with another config."""
+    """Raises UserError if a trial's folder has a run with another config, or with the learning rate
+    schedule of another number of steps, which a resumed run keeps."""
     for trial in trials:
         trial.workdir.require(trial.config)
+        optimizer, steps = trial.config.optimizer, trial.config.train.steps
+        if optimizer.derives_cooldown and trial.workdir.has_begun:
+            recorded = from_values(type(trial.config), trial.workdir.config())
+            old = recorded.optimizer.scheduled(recorded.train.steps).last_step
+            if old != (new := optimizer.scheduled(steps).last_step):
+                raise UserError(
+                    f"{trial.workdir.path} was begun with a learning rate that ends at step {old}, "
+                    f"and train.steps={steps} ends at {new}: choose another --out"
+                )
 
 
 def _listed(text: str) -> list[str]:

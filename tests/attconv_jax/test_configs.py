@@ -119,6 +119,12 @@ def test_settings_of_rankings_alone(field):
         parse(str(FOLDER / "snli_small.py"), [f"--config.{field}"])
 
 
+def test_a_comparison_over_a_batch_needs_all_of_it():
+    flags = ["--config.pairs=batch", "--config.train.accumulate=2"]
+    with pytest.raises(UserError, match="accumulate=2: pairs=batch compares all of a batch"):
+        parse(str(FOLDER / "rankings.py"), ["--config.data.dir=x", *flags])
+
+
 def test_published_numbers():
     results = lambda name: parse(f"{FOLDER}/{name}", []).paper.results
     assert results("snli.py:nse") == ("NES: test accuracy 84.8",)

@@ -14,6 +14,7 @@ from attconv_jax.data import VECTORS, selection
 from attconv_jax.data.prepare import Builder, balance, columns, overlap, tokenize
 from common_jax.data import word_level
 from common_jax.data.corpus import Corpus, recorded_identity
+from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
 from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 from tests.attconv_jax import anss
@@ -169,6 +170,12 @@ def test_training_can_be_balanced(tmp_path):
     path = built(tmp_path, dev="train.tsv", test="train.tsv", balanced=True)
     assert collections.Counter(column(Corpus.open(path / "train"), "label")) == {0: 10, 1: 10}
     assert len(Corpus.open(path / "dev")) == 40
+    other = tmp_path / "other"  # a test set of a run with balanced training
+    other.mkdir()
+    options = {"dev": "train.tsv", "test": "train.tsv", "balanced": True}
+    preparation = Preparation(path, splits=("test",))
+    Builder(config(tmp_path, **options), WORDS, (), preparation).build(other)
+    assert len(Corpus.open(other / "test")) == 40
 
 
 def test_words_of_other_splits_with_vectors_are_in_the_vocabulary(folder):

@@ -143,6 +143,23 @@ def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
         require_own_folders(trials)
 
 
+def test_a_trial_that_would_resume_with_the_schedule_of_other_steps_is_refused(planned):
+    plan = lambda steps: planned(
+        grid_axis("rate=0.1"),
+        overrides=[f"--config.train.steps={steps}", "--config.optimizer.cooldown=0.5"],
+    )
+    (trial,) = plan(10)
+    workdir = RunWriter(trial.workdir.path)
+    workdir.claim(trial.config)
+    workdir.release()
+    require_own_folders(plan(20))  # nothing to resume yet
+    (workdir.checkpoints / "1").mkdir(parents=True)
+    require_own_folders(plan(10))
+    message = "a learning rate that ends at step 10, and train.steps=20 ends at 20: choose another"
+    with pytest.raises(UserError, match=message):
+        require_own_folders(plan(20))
+
+
 def test_no_cell_of_a_table_is_a_formula():
     texts = ["=1+1", "+1+A1", "-2-A1", "@SUM(A1)", "\t=1", "a=1", "", "(-1)"]
     numbers = ["-45.5853", "+1", "-1e-05"]
