@@ -36,9 +36,8 @@ adversarial SQuAD.
 
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
-p-value, RESULT_difference this run's result minus the other's with a 95 % interval, and
-RESULT_detectable the true difference that is detected with a power of 80 %; BLEU and chrF have
-neither interval nor detectable difference.
+p-value, RESULT_difference this run's result minus the other's; its 95 % interval, and in
+RESULT_detectable the true difference detected with a power of 80 %, for all but BLEU and chrF.
 
 example:
   python -m launch.evaluate --workdir runs/qanet/squad --data sample1k-HCVerifyAll.json

@@ -328,8 +328,10 @@ class Table(FileSource):
             return True
         at = {f: number if number > 0 else len(names) + 1 + number for f, number in numbers.items()}
         return any(
-            {at.get(field) for field in layout.columns}
-            <= {n for columns in layout.columns.values() for n in _matching_numbers(columns, names)}
+            layout.columns.keys() <= at.keys()
+            and all(
+                {*at.values()} & {*_matching_numbers(c, names)} for c in layout.columns.values()
+            )
             for layout in self.layouts
         )
 
