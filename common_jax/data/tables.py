@@ -168,14 +168,15 @@ class Table(FileSource):
           UserError: if a named column does not exist, or the columns must be named.
         """
         names, available = self.objects.names, self.objects.paths
-        numbered = all(isinstance(column, int) for column in self.columns.values())
-        if self.columns and numbered and self.format != "parquet":
+        are_numbers = all(isinstance(column, int) for column in self.columns.values())
+        numbered = bool(self.columns) and are_numbers and self.format != "parquet"
+        if numbered:
             in_order = [*self.columns.values()] == [*range(1, len(self.columns) + 1)]
             reason = f"{self.option}: {self.path}: columns of JSON have no numbers"
             require(in_order, f"{reason}; {self._advice('names')}")
         layout, rows, fields = "", "", dict[str, str]()
         optional = self.layouts[0].optional
-        if self.columns and not (numbered and self.format != "parquet"):
+        if self.columns and not numbered:
             fields = {f: self._object_column(c, names, available) for f, c in self.columns.items()}
         elif known := self._known_columns(available):
             layout, optional, rows = known.layout.name, known.layout.optional, known.layout.rows

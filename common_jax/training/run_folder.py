@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from common_jax.config import from_values
+from common_jax.config import OptimizerConfig, from_values
 from common_jax.errors import UserError, error_context
 from common_jax.export.format import CONFIG, VOCABULARY, Export
 from common_jax.io import lock
@@ -116,6 +116,12 @@ class RunFolder:
         if not self.data_file.exists():
             return None
         return read_json(self.data_file).get("sha256", dict[str, str])
+
+    def scheduled_optimizer(self, config_class: type) -> OptimizerConfig:
+        """The recorded optimizer, with the cooldown in steps, which a resumed run keeps."""
+        recorded: Any = from_values(config_class, self.config())
+        optimizer: OptimizerConfig = recorded.optimizer
+        return optimizer.scheduled(recorded.train.steps)
 
     def require(self, config: Any) -> None:
         """Raises UserError if the folder has another run, or files of no run.

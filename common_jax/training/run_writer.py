@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from common_jax.config import from_values
 from common_jax.errors import Interrupted, UserError
 from common_jax.export.format import CONFIG
 from common_jax.fields import to_mapping
@@ -89,8 +88,7 @@ class RunWriter(RunFolder):
         own or a new schedule is wanted."""
         optimizer = config.optimizer.scheduled(config.train.steps)
         if config.optimizer.derives_cooldown and self.has_begun and not new_schedule:
-            recorded = from_values(type(config), self.config())
-            optimizer = recorded.optimizer.scheduled(recorded.train.steps)
+            optimizer = self.scheduled_optimizer(type(config))
         return [optimizer.cooldown_start, optimizer.cooldown_steps]
 
     def _require_claimed(self, holder: str) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from common_jax.config import from_values, value_of
+from common_jax.config import value_of
 from common_jax.errors import UserError, error_context
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import parse
@@ -187,8 +187,7 @@ def require_own_folders(trials: Sequence[Trial]) -> None:
         trial.workdir.require(trial.config)
         optimizer, steps = trial.config.optimizer, trial.config.train.steps
         if optimizer.derives_cooldown and trial.workdir.has_begun:
-            recorded = from_values(type(trial.config), trial.workdir.config())
-            old = recorded.optimizer.scheduled(recorded.train.steps).last_step
+            old = trial.workdir.scheduled_optimizer(type(trial.config)).last_step
             if old != (new := optimizer.scheduled(steps).last_step):
                 raise UserError(
                     f"{trial.workdir.path} was begun with a learning rate that ends at step {old}, "
