@@ -22,9 +22,9 @@ class DataConfig(SplitsConfig):
       train, dev, test: files of `dir`, plain or compressed; of SQuAD's format also tables, or a
         pattern, "train-*.parquet" (docs/data.md). For "tfds" splits of the dataset, "train" or
         "train[:1000]". With an empty dev, passages with `holdout_size` questions are held out of
-        train, a single file of SQuAD's format; with an empty test there is no test split. `train`
-        may join several files of SQuAD's format, "train.json,augmented.json". TriviaQA's dev is
-        also scored on windows with an answer, as "dev_oracle".
+        train, a single file of SQuAD's format; with an empty test there is no test split. Each may
+        join several files of SQuAD's format, "train.json,augmented.json". TriviaQA's dev is also
+        scored on windows with an answer, as "dev_oracle".
       columns: of a table (`SplitsConfig`), as "context=passage,question=q,answers=answers.text";
         an id may be left out. Known are those of SQuAD and MRQA.
       adversarial: whether dev and test have variants of questions, with ids `ID-VARIANT`, of which
@@ -100,10 +100,12 @@ class DataConfig(SplitsConfig):
             0 <= self.max_unreachable_answers <= 1,
             f"data.max_unreachable_answers={self.max_unreachable_answers}: a share from 0 to 1",
         )
-        require(
-            "," not in self.train or self.source != "files" or self.format == "squad",
-            f"data.train={self.train}: one file, unless data.format is squad",
-        )
+        for split in ("train", "dev", "test"):
+            name = getattr(self, split)
+            require(
+                "," not in name or self.source != "files" or self.format == "squad",
+                f"data.{split}={name}: one file, unless data.format is squad",
+            )
         require(
             not self.weights or self.source == "files",
             f"data.weights={self.weights}: needs data.source=files",

@@ -16,7 +16,8 @@ RULE = (
     "that A is comparable with B, if the interval is within the bounds, or outside of them. The "
     "interval has the noise of the seeds (Student's t) and of the examples. The deviation over "
     "seeds is pooled over all rows; an interval is not narrower than the 90 % interval of its two "
-    "rows alone (Welch). With one seed a claim is undecidable. A ratio of speeds is judged by its "
+    "rows alone (Welch). If both rows have five seeds, it is the 95 % interval of these two rows "
+    "alone. With one seed a claim is undecidable. A ratio of speeds is judged by its "
     "logarithm in several rounds of timing. Detectable is the true difference that is confirmed "
     "with a probability of 80 % under this noise; of comparable systems, the bound."
 )

@@ -13,6 +13,7 @@ from common_jax.metrics.seeds import Deviation
 
 CONFIDENCE = 0.95
 OWN_CONFIDENCE = 0.90  # of the interval of the two rows alone, which bounds the pooled one
+OWN_SEEDS = 5  # of both rows, which estimate their deviations without the other rows
 POWER = 0.8
 _DRAWS = 4000  # simulated estimates over which the power is averaged
 
@@ -81,7 +82,8 @@ def judge(
     Student's with the deviation pooled over the rows of the table, since a few seeds estimate none;
     it is not narrower than the 90 % interval (Welch 1947) from the values of A and B alone. Thus at
     most 5 % of claims without an effect are confirmed also where the deviations of rows differ, and
-    2.5 % where they do not.
+    2.5 % where they do not. If both have five seeds, the interval is the 95 % interval from their
+    values alone, whatever the deviations of other rows: 2.5 % in both cases.
 
     Args:
       values: of A, one for each seed.
@@ -101,6 +103,8 @@ def judge(
     sizes = np.array([len(sample) for sample in samples])
     enough = bool((sizes > 1).all())
     variances = np.array([sample.var(ddof=1) if enough else 0.0 for sample in samples])
+    if sizes.min() >= OWN_SEEDS:
+        pooled = None
     noise = _Noise(sizes, variances, pooled, example_error)
     by_examples = float(_normal_quantile() * example_error)
     half = noise.half_width if enough else math.inf

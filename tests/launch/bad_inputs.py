@@ -277,6 +277,9 @@ MISTAKES = {
     "a path outside the evidence folder": Mistake(
         "train qanet", TRIVIA, "no such file in .*evidence/wikipedia", trivia("../../secret.txt")
     ),
+    "several files of TriviaQA": Mistake(
+        "train qanet", f"{TRIVIA}a,b", "data.test=a,b: one file, unless data.format is squad"
+    ),
     # Scores.
     "neither a run nor a file": Mistake("evaluate", "", "give --workdir, or --task"),
     "an unknown split": Mistake(

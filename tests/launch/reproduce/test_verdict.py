@@ -22,6 +22,7 @@ NOISY_ROW = [(3.0, 3), *[(1.0, 3)] * 5]
 NOISY_PAIR = [(3.0, 3), (3.0, 3), *[(1.0, 8)] * 4]
 TWO_KINDS = [(1.0, 3), (2.0, 3)] * 3
 ONE_AMONG_MANY = [(4.0, 3), *[(1.0, 3)] * 20]
+OWN_SEEDS = [(0.3, 5), (1.0, 8), (6.0, 3), (1.0, 3)]
 FEW_SEEDS = [(4.0, 2), (2.0, 2), (1.0, 2), (0.5, 2)]
 TABLES = {name: rows for name, rows in globals().items() if name.isupper() and name not in
           ("TRIALS", "NOISE", "DESIGNS")}  # fmt: skip
@@ -93,13 +94,22 @@ def test_pooling_finds_smaller_effects_than_the_two_rows_alone():
     assert powers[0] > powers[1] + 0.1
 
 
+def test_a_noisy_row_does_not_widen_the_interval_of_rows_with_five_seeds():
+    first, second = [1.0, 1.2, 1.1, 1.4, 0.9], [0.4, 0.6, 0.3, 0.2, 0.5, 0.6]
+    verdict = judge(first, second, Deviation(6.0, 20))
+    welch = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert (verdict.low, verdict.high) == pytest.approx((welch.low, welch.high))
+    assert verdict.decision == "confirmed"
+    assert judge(first[:4], second, Deviation(6.0, 20)).decision == "undecidable"
+
+
 @each_design
 def test_at_the_smallest_detectable_effect_80_percent_are_confirmed(seeds, noise):
     verdicts = simulated(detectable(seeds, noise), seeds, noise, np.random.default_rng(1))
     assert share([*verdicts], "confirmed") >= 0.785  # of 3,000 trials: 0.8 +- 0.007
 
 
-@pytest.mark.parametrize("rows", [EQUAL, [(1.0, 8), (1.0, 3), (1.0, 3)]])
+@pytest.mark.parametrize("rows", [EQUAL, *([(1.0, 8), (1.0, seeds), (1.0, 3)] for seeds in (3, 5))])
 @pytest.mark.parametrize("example_error", [0.0, 0.5])
 def test_at_the_smallest_detectable_effect_of_a_table_80_percent_are_confirmed(rows, example_error):
     exact = [np.linspace(-1, 1, seeds) for _, seeds in rows]
