@@ -1,10 +1,15 @@
-"""Archives of finished trials in the repository: one deterministic zip file for each trial."""
+"""Archives of finished trials in the repository: one deterministic zip file for each trial.
+
+References and sources that the trials of a folder share are in a file beside the archives,
+test.references.xz; in an archive they are empty.
+"""
 
 import io
 import json
+import lzma
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from common_jax.compare import evaluation_class
@@ -16,7 +21,14 @@ from common_jax.io.json_files import parse_json
 from common_jax.renames import current_class
 from common_jax.training.config import task_class
 from common_jax.training.identity import result_fields
-from common_jax.training.run_folder import CONFIG, EXAMPLES, RESULT, has_texts
+from common_jax.training.run_folder import (
+    CONFIG,
+    EXAMPLES,
+    REFERENCES,
+    RESULT,
+    SOURCES,
+    has_texts,
+)
 from common_jax.training.run_writer import RunWriter
 from common_jax.versions import versions
 from launch.reproduce.spec import Scale
@@ -24,6 +36,8 @@ from launch.reproduce.trials import ROW
 from launch.trials.trials import Trial
 
 PACKAGE = "conv-attention-jax"
+_SHARED = (REFERENCES, SOURCES)  # endings
+_DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, LookupError, ValueError, EOFError, OSError)
 _DATE = (1980, 1, 1, 0, 0, 0)
 _DATA, _RUN = "{data}", "{run}"  # in archives, for the folders of the corpora and of the run
 
@@ -53,13 +67,19 @@ def keep(trial: Trial, folder: Path, data: Path, scale: Scale) -> None:
         files[name] = _rounded(text) if name.endswith(EXAMPLES) else text
     result = files[RESULT].replace(str(data), _DATA).replace(str(trial.workdir.path), _RUN)
     files[RESULT] = re.sub(r"--workdir (?:'[^']*'|\S+)", f"--workdir {_RUN}", result)  # if moved
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
-        for name, text in files.items():
-            archive.writestr(zipfile.ZipInfo(name, _DATE), text, zipfile.ZIP_LZMA)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        replace_bytes(path_of(trial, folder), packed.getvalue())
+        write_archive(path_of(trial, folder), files)
+
+
+def write_archive(path: Path, files: Mapping[str, str]) -> None:
+    """Writes an archive of texts, and beside it those that the folder's trials share."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in files.items():
+            own = _unshared(path, name, text)
+            archive.writestr(zipfile.ZipInfo(name, _DATE), own, zipfile.ZIP_LZMA)
+    replace_bytes(path, packed.getvalue())
 
 
 def restore(
@@ -87,7 +107,7 @@ def restore(
 
 def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
     """The reason why an archive is not this trial's; None if it is."""
-    files = _read(path, CONFIG, RESULT)
+    files = read_archive(path, CONFIG, RESULT)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
     if current_class(str(values.get("task"))) != trial.config.task:
@@ -107,17 +127,39 @@ def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
 
 def unpack(trial: Trial, path: Path) -> None:
     """Unpacks an archive into a trial's workdir, without comparing configs and versions."""
-    RunWriter(trial.workdir.path).restore(trial.config, _read(path))
+    RunWriter(trial.workdir.path).restore(trial.config, read_archive(path))
 
 
-def _read(path: Path, *names: str) -> dict[str, str]:
-    """Files of an archive by name; all if no name is given."""
+def read_archive(path: Path, *names: str) -> dict[str, str]:
+    """Files of an archive by name; all if no name is given.
+
+    Raises:
+      UserError: for a damaged file.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             files = {name: archive.read(name).decode() for name in names or archive.namelist()}
+        for name, text in files.items():
+            if not text and name.endswith(_SHARED):
+                files[name] = lzma.decompress(_shared(path, name).read_bytes()).decode()
         return {CONFIG: files.pop(CONFIG), RESULT: files.pop(RESULT), **files}
-    except (zipfile.BadZipFile, LookupError, ValueError, EOFError) as error:
+    except _DAMAGED as error:
         raise UserError(f"{path}: not an archived trial ({error})") from error
+
+
+def _shared(path: Path, name: str) -> Path:
+    """The file of a text that the archive `path` shares with others."""
+    return path.with_name(f"{Path(name).name}.xz")
+
+
+def _unshared(path: Path, name: str, text: str) -> str:
+    """A text as it is in the archive `path`: empty if its folder's file has it."""
+    if not name.endswith(_SHARED):
+        return text
+    file = _shared(path, name)
+    if not file.exists():
+        replace_bytes(file, lzma.compress(text.encode()))
+    return "" if lzma.decompress(file.read_bytes()).decode() == text else text
 
 
 def _rounded(table: str) -> str:
