@@ -128,6 +128,9 @@ class DataConfig(SplitsConfig):
             f"data.labels={self.labels!r}: must be no,yes for data.format=ranking",
         )
 
+    def unused(self) -> dict[str, str]:
+        return {k: v for k, v in super().unused().items() if k != "examples"}  # a sample of train
+
     @property
     def column_fields(self) -> tuple[str, ...]:
         fields = {"texts": ("label", "text"), "pairs": ("label", "first", "second")}
@@ -202,6 +205,10 @@ class Config(WordLevelConfig):
             require(
                 self.data.format == "ranking" or value == default,
                 f"{name}={value}: only for data.format=ranking",
+            )
+            require(
+                self.loss != "cross_entropy" or name == "loss" or value == default,
+                f"{name}={value}: of the hinge loss, not for loss=cross_entropy",
             )
 
     @classmethod

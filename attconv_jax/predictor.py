@@ -125,7 +125,7 @@ class SentenceClassifier(Predictor):
         batches = [*groups(lengths, self._settings.eval_batch_tokens)]
         members = [[requests[at] for at in group.members] for group in batches]
         arrays = map(self._arrays, members, batches)
-        results = outputs_of(self._classify, arrays, self._at_once)
+        results = outputs_of(self._classify, arrays, self._at_once, ["probabilities"])
         for group, pairs, outputs in zip(batches, members, results, strict=True):
             answers |= zip(group.members, self._labelled(pairs, outputs), strict=True)
         return (answers[at] for at in range(len(requests)))

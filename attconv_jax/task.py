@@ -49,6 +49,11 @@ class SentenceClassification(WordLevelTask[Config]):
         labels = len(config.data.names)
         self.model = Matcher(config.model, words.rows, words.dim, labels, dtype, words.trained)
 
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        fixed = 1 if self.config.model.second_table else 0
+        return TABLES[:fixed] if self.config.words.trained else TABLES
+
     def init(self, key: Array) -> Params:
         """Initial parameters; after `prepare`, word vectors are those of `data.vectors`, and random
         ones of the same standard deviation for other words."""

@@ -93,11 +93,14 @@ class OptimizerConfig:
         """Fields without effect given the others, each with the setting that gives it one."""
         users = {"b1": ("adam", "adamax"), "b2": ("adam", "adamax", "adadelta")}
         users["initial_sum"] = ("adagrad",)
-        return {
+        unused = {
             field: f"optimizer.name={names[0]}"
             for field, names in users.items()
             if self.name not in names
         }
+        if not self.derives_cooldown:
+            unused["cooldown"] = "optimizer.cooldown_steps=-1"
+        return unused
 
     @property
     def derives_cooldown(self) -> bool:
@@ -296,8 +299,9 @@ class SplitsConfig(SourceConfig):
         return ",".join(f"{field}={column}" for field, column in columns.items())
 
     def unused(self) -> dict[str, str]:
-        files = ("train", "dev", "test") if self.source == "generated" else ()
-        return {**super().unused(), **dict.fromkeys(files, "data.source=files")}
+        if self.source != "generated":
+            return {**super().unused(), "examples": "data.source=generated"}
+        return {**super().unused(), **dict.fromkeys(("train", "dev", "test"), "data.source=files")}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,10 +88,26 @@ class Option:
 
 
 def outputs_of(
-    compute: Compute, batches: Iterable[Mapping[str, Any]], at_once: int
+    compute: Compute, batches: Iterable[Mapping[str, Any]], at_once: int, needed: Sequence[str] = ()
 ) -> Iterator[Mapping[str, Any]]:
-    """The outputs of each batch, in order, `at_once` batches in parallel."""
-    return map(compute, batches) if at_once == 1 else threaded_map(compute, batches, at_once)
+    """The outputs of each batch, in order, `at_once` batches in parallel.
+
+    Args:
+      needed: names of outputs, arrays with the rows of a batch and further dimensions.
+
+    Raises:
+      UserError: if an output that is needed does not exist, as a program of an export can be any.
+    """
+
+    def computed(batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        outputs = compute(batch)
+        for name in needed:
+            found = shape(outputs[name]) if name in outputs else ()
+            if len(found) < 2 or found[0] < max(len(array) for array in batch.values()):
+                raise UserError(f"the program has no output {name!r} with a row for each input")
+        return outputs
+
+    return map(computed, batches) if at_once == 1 else threaded_map(computed, batches, at_once)
 
 
 def parallel_batches() -> int:

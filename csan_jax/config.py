@@ -182,6 +182,10 @@ class DataConfig(SplitsConfig):
         )
         require(bool(self.separator), "data.separator: at least one character")
 
+    def unused(self) -> dict[str, str]:
+        unused = {} if self.batching == "packed" else {"row_tokens": "data.batching=packed"}
+        return {**super().unused(), **unused}
+
     @property
     def column_fields(self) -> tuple[str, ...]:
         return "source", "target"

@@ -243,7 +243,7 @@ class Translator(Predictor):
             {"source": padded(encoded(members), group.rows, *group.widths)}
             for members, group in batches
         )
-        results = outputs_of(self._translate, arrays, self._at_once)
+        results = outputs_of(self._translate, arrays, self._at_once, ["pieces"])
         for (members, _), outputs in zip(batches, results, strict=True):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])

@@ -52,6 +52,7 @@ class Translation(Task[Config]):
         self.data = TranslationData(config.data)
         self.data.preparation = preparation_of(config)
         self.model = Transformer(_sized(config), jnp.dtype(config.train.compute_dtype))
+        self._pieces = self.model.config.target_vocab_size  # fewer with unused rows
 
     def init(self, key: Array) -> Params:
         pieces = jnp.ones((1, 2), jnp.int32)
@@ -146,7 +147,9 @@ class Translation(Task[Config]):
         )
 
         def step(cache: Any, inputs: Any, *state: Array) -> tuple[Array, Any]:
-            return apply("step", cache, inputs, layers, *state)
+            logits, cache = apply("step", cache, inputs, layers, *state)
+            has_unused = self._pieces < logits.shape[-1]
+            return logits[..., : self._pieces] if has_unused else logits, cache
 
         rows = source.shape[0]
         stages = [Stage(rows, usual), Stage(rows, longest)]
@@ -273,6 +276,7 @@ class Translation(Task[Config]):
                     "pieces; set it to that number, or 0"
                 )
         pieces, decode = self.data.target_subwords.size, self.config.decode
+        self._pieces = pieces
         for name in ("beam_size", "dev_beam_size"):
             if (size := getattr(decode, name)) > pieces:
                 raise UserError(f"decode.{name}={size}: at most {pieces}, the target's pieces")

@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
         parsed, rest = super().parse_known_args(args, namespace)
         given = {action: getattr(parsed, action.dest, None) for action in self._actions}
         outputs = {
-            action: path for action, path in given.items() if action.type is output_file and path
+            action: path for action, path in given.items() if action.type in _OUTPUTS and path
         }
         pairs = itertools.product(outputs.items(), given.items())
         for (output, file), (other, value) in pairs:
@@ -112,12 +112,20 @@ def output_file(text: str) -> AnyPath:
     return path
 
 
+def output_on_disk(text: str) -> AnyPath:
+    """Argument type: a file to write, in a folder that exists on a disk."""
+    return output_file(str(disk_path(text)))
+
+
+_OUTPUTS = (output_file, output_on_disk)
+
+
 def _require_another(
     output: argparse.Action, file: AnyPath, other: argparse.Action, path: Path
 ) -> None:
     if not os.path.isfile(path):
         path = Path(str(path).partition(":")[0])  # of --config FILE:ARGUMENT
-    is_file = other.type is output_file or os.path.isfile(path)
+    is_file = other.type in _OUTPUTS or os.path.isfile(path)
     if is_file and os.path.realpath(file) == os.path.realpath(path):
         first, second = (
             "".join(action.option_strings) or action.dest for action in (output, other)

@@ -20,7 +20,7 @@ from launch.cli import (
     disk_path,
     early_arguments,
     option_values,
-    output_file,
+    output_on_disk,
     run,
     untrusted_limits,
 )
@@ -60,8 +60,7 @@ def main(argv: list[str]) -> None:
     text = "column of each text of a table: text=review, first=2,second=3"
     parser.add_argument("--columns", default="", metavar="TEXT=NAME,...", help=text)
     text = "FILE.csv or FILE.jsonl: a table; else lines (standard output)"
-    on_disk = lambda name: output_file(str(disk_path(name)))
-    parser.add_argument("--output", type=on_disk, metavar="FILE", help=text)
+    parser.add_argument("--output", type=output_on_disk, metavar="FILE", help=text)
     text = "a line that cannot be used: continue | stop (continue)"
     parser.add_argument(
         "--on_bad_line", choices=("continue", "stop"), default="continue", help=text

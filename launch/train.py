@@ -93,8 +93,9 @@ def main(argv: list[str]) -> None:
         print(json.dumps(run.result, ensure_ascii=False))
         return
     if not run.scored:
-        steps = chosen.values.train.steps
-        print(f"{run.path} is finished; train.steps above {steps} continue it")
+        steps, stopped = run.result["steps"], run.result.get("stopped_early")
+        further = f"train.steps above {steps} continue it"
+        print(f"{run.path} is finished; {'it ended by train.patience' if stopped else further}")
     _print_scores(run)
     if run.scored:
         print("\n".join(["", *run.scored[run.task.splits[-1]].examples, ""]))

@@ -33,7 +33,7 @@ from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
-from qanet_jax.reading import PredictedSpan, Reading, SpanAnswer
+from qanet_jax.reading import OUTPUTS, PredictedSpan, Reading, SpanAnswer
 
 _RACE = (
     "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the "
@@ -220,7 +220,7 @@ class QuestionAnswerer(Predictor):
         self._look_up(_words(requests))
         readings = [Reading(request.text, request.context) for request in requests]
         rows = self._windows(requests)
-        for window, outputs in zip(rows, self._computed(self._decode, rows), strict=True):
+        for window, outputs in zip(rows, self._computed(self._decode, rows, OUTPUTS), strict=True):
             readings[window.number].add(window.start, window.stop, outputs)
         return readings
 
@@ -260,7 +260,9 @@ class QuestionAnswerer(Predictor):
             for cut in windows(len(request.context.words), size, stride)
         ]
 
-    def _computed(self, compute: Compute, rows: Sequence["_Window"]) -> list[dict[str, np.ndarray]]:
+    def _computed(
+        self, compute: Compute, rows: Sequence["_Window"], needed: Sequence[str] = ()
+    ) -> list[dict[str, np.ndarray]]:
         """The outputs of a program for each window, computed in batches."""
         shapes = [
             (
@@ -272,7 +274,7 @@ class QuestionAnswerer(Predictor):
         computed: list[dict[str, np.ndarray]] = [{} for _ in rows]
         batches = [*grouped(shapes, self._settings.eval_batch_tokens)]
         arrays = (self._batch([rows[at] for at in group.members], group) for group in batches)
-        results = outputs_of(compute, arrays, self._at_once)
+        results = outputs_of(compute, arrays, self._at_once, needed)
         for group, result in zip(batches, results, strict=True):
             outputs = {name: np.asarray(array) for name, array in result.items()}
             for row, at in enumerate(group.members):

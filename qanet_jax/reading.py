@@ -9,6 +9,8 @@ from jaxtyping import Float, Num
 from common_jax.predictor_answer import Answer, AttentionMap
 from qanet_jax.data.text import TokenizedText
 
+OUTPUTS = ("start", "end", "first", "last", "score")  # that a `Reading` needs
+
 
 @dataclasses.dataclass(frozen=True)
 class PredictedSpan:

@@ -92,7 +92,7 @@ class Table(tables.Table):
         header = [["header"]] if layout.header else []
         listed = [] if in_order and not header else [numbers]
         separator = [layout.separator] if self.is_csv else []
-        return [super().identity(), *form, *header, *listed, *separator]
+        return [super().identity(), *form, *header, *listed, *separator, *self.row_lengths]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         names = self.column_names

@@ -38,11 +38,12 @@ class Run:
         """The `data` of the task, with the corpus, which is built if it is not in the cache.
 
         Raises:
-          NoCorpusError: if a file of the corpus is missing or broken.
+          NoCorpusError: if a file of the corpus is missing or broken, or is not the run's.
         """
         task: Any = self.task
         try:
             task.prepare()
+            self.workdir.require_data(task, task.splits)
         except UserError as error:
             raise NoCorpusError(f"{self.label}: {error}") from error
         return task.data

@@ -267,7 +267,19 @@ class Table(FileSource):
             fields = {field: list(path) for field, path in self.paths.fields.items()}
             return [self.format, fields, self.paths.rows]
         form = self.form
-        return [self.format, dict(form.numbers), form.separator, bool(form.header)]
+        return [
+            self.format,
+            dict(form.numbers),
+            form.separator,
+            bool(form.header),
+            *self.row_lengths,
+        ]
+
+    @property
+    def row_lengths(self) -> list[str]:
+        """For identities: that longer lines are rejected, which `columns` would read."""
+        may_be_longer = self.is_csv or bool(self.columns) or bool(self.form.header)
+        return [] if may_be_longer else ["exact"]
 
     @property
     def column_names(self) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from common_jax.export.weights import restored, restoring
 from common_jax.predictor import format_options
 from common_jax.training.evaluate import evaluate
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.step import make_predict_step
 from common_jax.training.task import Params, Task
 
@@ -48,19 +49,21 @@ class Comparison:
 
 
 def compare(
-    task: Task, params: Params, weights: Params, manifest: Manifest, split: str
+    run: RunFolder, task: Task, params: Params, weights: Params, manifest: Manifest, split: str
 ) -> Comparison:
     """Evaluates and times both weights.
 
     Args:
+      run: of the task.
       task: with its vocabulary; its corpus is prepared.
       params, weights: in float32, and as the export of `manifest` stores them.
       split: one of `Task.splits`.
 
     Raises:
-      UserError: if the corpus cannot be prepared.
+      UserError: if the corpus cannot be prepared, or is not the one of the run's training.
     """
     task.prepare()
+    run.require_data(task, [split])
     mesh = make_mesh(MeshConfig(data=1))
     step = make_predict_step(task, mesh, final=True)
     sides = {"float32": params, str(manifest.dtype): weights}

@@ -99,7 +99,8 @@ def export(
         versions=versions(),
         dtype=dtype,
     )
-    comparison = compare(task, parameters.values, weights, manifest, split) if split else None
+    values = parameters.values
+    comparison = compare(workdir, task, values, weights, manifest, split) if split else None
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
         disk = None if in_bucket(target) else target.parent

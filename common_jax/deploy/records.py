@@ -43,9 +43,14 @@ class Records(abc.ABC):
 
     Attributes:
       header: the names of the columns if all rows have the same, as in CSV; else empty.
+      names: those of columns that some rows may have; without them a row's own are known.
     """
 
     header: Sequence[str] = ()
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.header
 
     @abc.abstractmethod
     def __iter__(self) -> Iterator[Record]:
@@ -128,6 +133,10 @@ class TableRecords(Records):
             several = f"{self.table.path}: several columns are named {name!r}; rename one of them"
             require([*names].count(name) == 1, several)
         return names
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.table.objects.names if self.table.has_objects else self.header
 
     def __iter__(self) -> Iterator[Record]:
         collected = _Collected()
@@ -223,10 +232,14 @@ def stream_records(file: io.BufferedIOBase, place: str, schema: Schema) -> Recor
 
 
 class Results(abc.ABC):
-    """Writes the result of each record."""
+    """Writes the result of each record.
 
-    def __init__(self, file: Any, schema: Schema):
-        self._file, self._schema = file, schema
+    Args:
+      names: of `Records`, which the answers' fields do not use.
+    """
+
+    def __init__(self, file: Any, schema: Schema, names: Sequence[str] = ()):
+        self._file, self._schema, self._columns = file, schema, names
 
     @abc.abstractmethod
     def write(self, record: Record, result: Answer | Unanswered) -> None:
@@ -236,11 +249,11 @@ class Results(abc.ABC):
         """Writes what is still pending."""
 
     def _fields(self, record: Record, result: Answer | Unanswered) -> dict[str, Any]:
-        """The answer's fields, or the error, under names that the record does not have."""
+        """The answer's fields, or the error, under names that no column has."""
         fields = {ERROR: result.reason} if isinstance(result, Unanswered) else result.to_dict()
-        columns = record.columns
-        repeated = [name for name in ("id",) if columns.get(name) == fields.get(name)]
-        return {_unused(n, columns): value for n, value in fields.items() if n not in repeated}
+        repeated = [name for name in ("id",) if record.columns.get(name) == fields.get(name)]
+        used = {*self._columns, *record.columns}
+        return {_unused(n, used): value for n, value in fields.items() if n not in repeated}
 
 
 def _unused(name: str, columns: Iterable[str]) -> str:
@@ -277,9 +290,9 @@ class CsvRows(Results):
     texts or numbers are JSON. Errors before the first answer wait for the header."""
 
     def __init__(self, file: Any, schema: Schema, header: Sequence[str]):
-        super().__init__(file, schema)
+        super().__init__(file, schema, header)
         self._writer = csv.writer(file, lineterminator="\n")
-        self._header, self._names = header, list[str]()
+        self._names = list[str]()
         self._waiting: list[tuple[Record, Unanswered]] = []
 
     def write(self, record: Record, result: Answer | Unanswered) -> None:
@@ -296,14 +309,13 @@ class CsvRows(Results):
             self._start([])
 
     def _start(self, names: Sequence[str]) -> None:
-        self._names = [*self._header, *names, _unused(ERROR, self._header)]
+        self._names = [*self._columns, *names, _unused(ERROR, self._columns)]
         self._writer.writerow(self._names)
         for record, result in self._waiting:
             self._write(record, result)
 
     def _write(self, record: Record, result: Answer | Unanswered) -> None:
-        columns = dict.fromkeys(self._header, "") | {**record.columns}
-        row = columns | self._fields(Record(record.input, columns), result)
+        row = {**record.columns, **self._fields(record, result)}
         self._writer.writerow(_cell(row.get(name, "")) for name in self._names)
         self._file.flush()
 
@@ -338,4 +350,4 @@ def results_to(path: Path | None, records: Records, file: Any, schema: Schema) -
         return CsvRows(file, schema, records.header)
     if form in ("parquet", "json", "lines"):
         raise UserError(f"--output {path}: name it .csv or .jsonl, or .txt for the answers only")
-    return (JsonLines if form == "jsonl" else AnswerLines)(file, schema)
+    return (JsonLines if form == "jsonl" else AnswerLines)(file, schema, records.names)

@@ -11,10 +11,14 @@ _FOLDERS = re.compile(  # of an absolute path, or of one below a home
 )
 
 
+_TEXTS = frozenset({"labels", "ignored_labels", "separator"})  # fields that have no paths
+
+
 def shareable(value: Any) -> Any:
-    """A JSON value in whose texts each absolute path is shortened to its last component."""
+    """A JSON value in whose texts each absolute path is shortened to its last component, except in
+    fields that have no paths, such as labels."""
     if isinstance(value, dict):
-        return {key: shareable(item) for key, item in value.items()}
+        return {key: v if key in _TEXTS else shareable(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
         return [shareable(item) for item in value]
     return _FOLDERS.sub("", value) if isinstance(value, str) else value

@@ -3,7 +3,9 @@
 import contextlib
 import gzip
 import hashlib
+import http.client
 import logging
+import lzma
 import os
 import re
 import shutil
@@ -14,6 +16,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,8 @@ _FILES = 10_000  # of an archive
 _READ = 2**20  # bytes at a time
 _SECONDS = 30.0
 _UNREADABLE = (
-    *(tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError),
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(EOFError, OSError, ValueError),
     RuntimeError,  # encrypted, or a rare compression
 )
 _SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
@@ -51,7 +55,7 @@ def download(url: str) -> Path:
     """
     address, _, fragment = url.partition("#")
     require(
-        urllib.parse.urlsplit(address).path.endswith(_ENDINGS),
+        _path(address).endswith(_ENDINGS),
         f"{url}: not the address of an archive ({', '.join(_ENDINGS)})",
     )
     digest = _SHA256.fullmatch(fragment)
@@ -76,6 +80,14 @@ def download(url: str) -> Path:
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else target
 
 
+def _path(address: str) -> str:
+    """The path of an address; empty if it is none."""
+    try:
+        return urllib.parse.urlsplit(address).path
+    except ValueError:
+        return ""
+
+
 class _OnlyHttps(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str):
         if not newurl.startswith(HTTPS):
@@ -95,7 +107,7 @@ def _fetch(url: str, address: str, file: Path) -> str:
                 require(size <= LARGEST, f"{url}: more than {LARGEST:,} bytes")
                 digest.update(chunk)
                 out.write(chunk)
-    except (OSError, ValueError) as error:  # URLError is an OSError
+    except (OSError, ValueError, http.client.HTTPException) as error:  # URLError is an OSError
         reason = getattr(error, "reason", None) or error
         raise UserError(f"{url}: not in the cache, and cannot be read: {reason}") from error
     return digest.hexdigest()
@@ -108,8 +120,10 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
         with _members(address, file) as files:
             for count, (name, bytes_, content) in enumerate(files):
                 size += bytes_
-                require(count < _FILES, f"{url}: more than {_FILES:,} files")
+                require(count < _FILES, f"{url}: more than {_FILES:,} files and folders")
                 require(size <= LARGEST, f"{url}: unpacks to more than {LARGEST:,} bytes")
+                if content is None:
+                    continue
                 require(is_inside(name), f"{url}: {name!r}: not a file below its folder")
                 path = folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,22 +135,23 @@ def _unpack(url: str, address: str, file: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _members(address: str, file: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
-    """The name, the size and the content of each file of an archive."""
-    path = urllib.parse.urlsplit(address).path
+    """The name, the size and the content of each file of an archive; None for a folder's."""
+    path = _path(address)
     if path.endswith(".zip"):
         with zipfile.ZipFile(file) as archive:
-            infos = (info for info in archive.infolist() if not info.is_dir())
-            yield ((info.filename, info.file_size, archive.open(info)) for info in infos)
+            open_ = lambda info: None if info.is_dir() else archive.open(info)
+            yield ((i.filename, i.file_size, open_(i)) for i in archive.infolist())
         return
     with file.open("rb") as raw:
         packed = not path.endswith(".tar")
         stream: Any = _Bounded(gzip.GzipFile(fileobj=raw) if packed else raw)
         with tarfile.open(fileobj=stream, mode="r:") as archive_:
-            members = (member for member in archive_ if not member.isdir())
-            yield ((m.name, m.size, _content(archive_, m)) for m in members)
+            yield ((m.name, m.size, _content(archive_, m)) for m in archive_)
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Any:
+    if member.isdir():
+        return None
     content = archive.extractfile(member) if member.isreg() else None
     if content is None:
         raise ValueError(f"{member.name!r} is not a file")

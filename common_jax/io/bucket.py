@@ -125,11 +125,15 @@ class _Key:
         write = lambda store: store.write(self.name, content, if_equal=if_equal)
         return self.result(write, len(content or b"")).generation
 
-    def below(self) -> list[str]:
-        """The names of the objects below the folder, relative to it."""
+    def below(self, *, markers: bool = False) -> list[str]:
+        """The names of the objects below the folder, relative to it.
+
+        Args:
+          markers: whether to list empty objects "NAME/" too, which other tools make for folders.
+        """
         end = f"{self.folder[:-1]}0" if self.folder else ""  # "0" follows "/"
-        keys = self._list(self.folder, end)
-        return sorted(key.decode()[len(self.folder) :] for key in keys)
+        names = [key.decode()[len(self.folder) :] for key in self._list(self.folder, end)]
+        return sorted(name for name in names if markers or (name and not name.endswith("/")))
 
     def is_object(self) -> bool:
         """Whether there is the object."""
@@ -195,11 +199,13 @@ class _Objects(backend.Backend):
     def rmtree(self, path: Any) -> None:
         """Deletes the folder's own files in reverse order, then its folders: what a killed process
         leaves has no commit_success.txt."""
-        names = _Key(path).below()
+        key = _Key(path)
+        names = key.below(markers=True)
         if not names:
             raise _missing(path)
         for name in sorted(names, key=lambda name: ("/" not in name, name), reverse=True):
-            _Key(f"{os.fspath(path)}/{name}").write(None)
+            key.name = f"{key.folder}{name}"
+            key.write(None)
 
     def remove(self, path: Any) -> None:
         if not _Key(path).is_object():

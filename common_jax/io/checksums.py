@@ -97,7 +97,11 @@ def _read(folder: AnyPath) -> dict[str, Any]:
 def is_inside(name: str) -> bool:
     """Whether a name, possibly from an untrusted file, stays inside the folder."""
     components = PurePosixPath(name).parts
-    return bool(components) and not {"/", ".."} & {*components}
+    try:
+        valid = "\0" not in name and bool(os.fsencode(name))
+    except UnicodeEncodeError:
+        valid = False
+    return valid and bool(components) and not {"/", ".."} & {*components}
 
 
 def _digest(files: dict[str, Any]) -> str:

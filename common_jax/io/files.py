@@ -52,7 +52,7 @@ def find_file(stem: str | Path) -> Path:
     """
     stem = Path(stem)
     for ending in ("", *_MAGIC):
-        if os.path.isfile(path := stem.with_name(stem.name + ending)):
+        if stem.name and os.path.isfile(path := stem.with_name(stem.name + ending)):
             return path
     if os.path.isdir(stem):
         raise UserError(f"{stem}: a folder, not a file")

@@ -1,5 +1,6 @@
 """The optimizers, the schedule of the learning rate, and the limit of the output layer's norm."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -8,6 +9,7 @@ import optax
 from jaxtyping import Array, Int
 
 from common_jax.config import OptimizerConfig
+from common_jax.fields import require
 from common_jax.training.task import Params
 
 
@@ -35,11 +37,18 @@ def make_schedule(config: OptimizerConfig, steps: int) -> optax.Schedule:
     return schedule
 
 
-def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
+def make_optimizer(
+    config: OptimizerConfig, fixed: Sequence[str] = ()
+) -> optax.GradientTransformation:
     """L2, clipping by global norm, and Adam or Adamax (Kingma & Ba 2015), AdaDelta (Zeiler 2012) or
-    AdaGrad (Duchi et al. 2011), without the learning rate."""
+    AdaGrad (Duchi et al. 2011), without the learning rate.
+
+    Args:
+      fixed: as `Task.fixed`, without L2.
+    """
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
-    l2 = [optax.add_decayed_weights(config.l2)] if config.l2 else []
+    decayed = lambda params: {name: name not in fixed for name in params}
+    l2 = [optax.add_decayed_weights(config.l2, decayed if fixed else None)] if config.l2 else []
     scaled = {
         "adam": lambda: optax.scale_by_adam(config.b1, config.b2, config.eps),
         "adamax": lambda: optax.scale_by_adamax(config.b1, config.b2, config.eps),
@@ -66,13 +75,19 @@ def _scale_by_adagrad(eps: float, initial_sum: float) -> optax.GradientTransform
 
 def limit_output_norm(params: Params, limit: float) -> Params:
     """The parameters with the weights of each output of the last layer, "output/kernel", scaled
-    down to a norm of at most `limit` (Kim 2014, section 3); 0 is no limit."""
+    down to a norm of at most `limit` (Kim 2014, section 3); 0 is no limit.
+
+    Raises:
+      UserError: if there is no such layer.
+    """
     if not limit:
         return params
     within = jax.vmap(lambda w: optax.projections.projection_l2_ball(w, limit), 1, 1)
-
-    def limited(path: Any, values: Array) -> Array:
-        names = [key.key for key in path[-2:]]
-        return within(values) if names == ["output", "kernel"] else values
-
+    is_output = lambda path: [key.key for key in path[-2:]] == ["output", "kernel"]
+    paths = [path for path, _ in jax.tree.leaves_with_path(params)]
+    require(
+        any(map(is_output, paths)),
+        f"optimizer.output_norm={limit}: the model has no layer of outputs with weights of its own",
+    )
+    limited = lambda path, values: within(values) if is_output(path) else values
     return jax.tree.map_with_path(limited, params)

@@ -9,7 +9,7 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common_jax.config import OptimizerConfig, from_values
 from common_jax.errors import UserError, error_context
@@ -23,6 +23,9 @@ from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.identity import COOLDOWN, identity, resuming
+
+if TYPE_CHECKING:
+    from common_jax.training.task import Task
 
 VERSION = 1  # of config.json
 RESULT, END = "result.json", "end.json"
@@ -116,6 +119,19 @@ class RunFolder:
         if not self.data_file.exists():
             return None
         return read_json(self.data_file).get("sha256", dict[str, str])
+
+    def require_data(self, task: "Task", splits: Iterable[str]) -> None:
+        """Raises UserError if prepared splits are not those with which the run was trained."""
+        recorded = self.data_digests()
+        if recorded is None:
+            return
+        starts = tuple(f"{split}/" for split in splits)
+        current, wanted = (
+            {name: digest for name, digest in digests.items() if name.startswith(starts)}
+            for digests in (task.data_digests(), recorded)
+        )
+        owner, advice = f"{self.path} was trained with", "score others with --data"
+        require_same_data(current, wanted, owner, task, advice)
 
     def scheduled_optimizer(self, config_class: type) -> OptimizerConfig:
         """The recorded optimizer, with the cooldown in steps, which a resumed run keeps."""
@@ -247,6 +263,24 @@ class RunFolder:
 
     def _split_file(self, split: str, ending: str) -> AnyPath:
         return self.path / "eval" / f"{split}{ending}"
+
+
+def require_same_data(
+    digests: Mapping[str, str],
+    wanted: Mapping[str, str],
+    owner: str,
+    task: "Task",
+    advice: str = "choose another --workdir",
+) -> None:
+    """Raises UserError if data differ, naming the parts of the corpus that do."""
+    names = sorted(k for k in {*digests, *wanted} if digests.get(k) != wanted.get(k))
+    if names:
+        differing = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
+        source = getattr(task.config.data, "dir", "") or "its source"
+        raise UserError(
+            f"data.dir={source}: other data than {owner}: they differ in {differing}; use the same "
+            f"files and word vectors, or {advice}"
+        )
 
 
 def log_lines(texts: Iterable[bytes]) -> list[dict[str, Any]]:

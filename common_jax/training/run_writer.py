@@ -11,7 +11,7 @@ from typing import Any
 
 from common_jax.errors import Interrupted, UserError
 from common_jax.export.format import CONFIG
-from common_jax.fields import to_mapping
+from common_jax.fields import require, to_mapping
 from common_jax.io import lock
 from common_jax.io.atomic import remove_folder, replace_text, write_json, writing
 from common_jax.io.copies import publish, unfinished
@@ -23,7 +23,15 @@ from common_jax.training.multihost import (
     gather_from_all,
     is_first,
 )
-from common_jax.training.run_folder import EXAMPLES, REFERENCES, RESULT, SOURCES, VERSION, RunFolder
+from common_jax.training.run_folder import (
+    EXAMPLES,
+    REFERENCES,
+    RESULT,
+    SOURCES,
+    VERSION,
+    RunFolder,
+    require_same_data,
+)
 from common_jax.training.task import Scores, Task
 
 _log = logging.getLogger(__name__)
@@ -85,10 +93,20 @@ class RunWriter(RunFolder):
 
     def _cooldown(self, config: Any, new_schedule: bool) -> list[int]:
         """Start and length of the cooldown in steps: the recorded ones, unless the config has its
-        own or a new schedule is wanted."""
+        own or a new schedule is wanted.
+
+        Raises:
+          UserError: for another `optimizer.cooldown` than the recorded one without a new schedule.
+        """
         optimizer = config.optimizer.scheduled(config.train.steps)
         if config.optimizer.derives_cooldown and self.has_begun and not new_schedule:
             optimizer = self.scheduled_optimizer(type(config))
+            new, old = config.optimizer.cooldown, optimizer.cooldown
+            require(
+                new == old,
+                f"{self.path}: optimizer.cooldown={new:g}, not the run's {old:g}: --new_schedule "
+                f"trains with it, --config.optimizer.cooldown={old:g} with the run's schedule",
+            )
         return [optimizer.cooldown_start, optimizer.cooldown_steps]
 
     def _require_claimed(self, holder: str) -> None:
@@ -136,7 +154,7 @@ class RunWriter(RunFolder):
         """
         digests = task.data_digests()
         first = broadcast_from_first(lambda: digests)
-        gather_from_all(lambda: _require_equal(digests, first, "the first process has", task))
+        gather_from_all(lambda: require_same_data(digests, first, "the first process has", task))
         self._adopt_data(task, digests)
         return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
@@ -144,12 +162,12 @@ class RunWriter(RunFolder):
     def _adopt_data(self, task: Task, digests: Mapping[str, str]) -> None:
         recorded = self.data_digests()
         if recorded is not None:
-            _require_equal(digests, recorded, f"{self.path} was trained on", task)
+            require_same_data(digests, recorded, f"{self.path} was trained on", task)
             return
         with writing(self.path), unfinished(self.vocabulary) as folder:
             task.write_vocabulary(folder)
             if self.vocabulary.exists():  # of a run without digests
-                _require_equal(
+                require_same_data(
                     _file_digests(folder), _file_digests(self.vocabulary), f"{self.path} has", task
                 )
                 _log.warning(
@@ -203,20 +221,6 @@ def _with_cooldown(config: Any, cooldown: Sequence[int]) -> Any:
     start, length = cooldown
     optimizer = dataclasses.replace(config.optimizer, cooldown_start=start, cooldown_steps=length)
     return dataclasses.replace(config, optimizer=optimizer)
-
-
-def _require_equal(
-    digests: Mapping[str, str], wanted: Mapping[str, str], owner: str, task: Task
-) -> None:
-    """Raises UserError if data differ, naming the parts of the corpus that do."""
-    names = sorted(k for k in {*digests, *wanted} if digests.get(k) != wanted.get(k))
-    if names:
-        differing = ", ".join(dict.fromkeys(name.partition("/")[0] for name in names))
-        source = getattr(task.config.data, "dir", "") or "its source"
-        raise UserError(
-            f"data.dir={source}: other data than {owner}: they differ in {differing}; use the same "
-            "files and word vectors, or choose another --workdir"
-        )
 
 
 def _file_digests(folder: AnyPath) -> dict[str, str]:

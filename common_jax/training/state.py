@@ -91,7 +91,7 @@ def _initial_state(task: Task, key: Array) -> TrainState:
 
     params = task.init(key)
     ema = jax.tree.map(jnp.copy, params) if task.config.train.ema_decay else None
-    opt_state = make_optimizer(task.config.optimizer).init(params)
+    opt_state = make_optimizer(task.config.optimizer, task.fixed).init(params)
     return TrainState(jnp.int32(0), jnp.int32(0), params, ema, opt_state)
 
 

@@ -39,7 +39,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
       abstract: `abstract_state(task, mesh)`, if already computed.
     """
     config = task.config.train
-    optimizer = make_optimizer(task.config.optimizer)
+    optimizer = make_optimizer(task.config.optimizer, task.fixed)
     schedule = make_schedule(task.config.optimizer, config.steps)
     state_shardings = jax.tree.map(lambda a: a.sharding, abstract or abstract_state(task, mesh))
 

@@ -131,6 +131,11 @@ class Task(abc.ABC, Generic[Config]):
           UserError: for data that is missing, broken, or does not fit the model.
         """
 
+    @property
+    def fixed(self) -> Sequence[str]:
+        """The parameters that training does not change, by their names at the top of the tree."""
+        return ()
+
     def data_digests(self) -> dict[str, str]:
         """Identifies the prepared corpus, after `prepare`: the SHA-256 of its files, by name."""
         return {}

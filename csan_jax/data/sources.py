@@ -88,7 +88,13 @@ class Table(tables.Table):
             return [super().identity(), *self.columns_identity()]
         form = self.form
         settings = [*(["csv"] if self.is_csv else []), *(["header"] if form.header else [])]
-        return [super().identity(), [*form.numbers.values()], form.separator, *settings]
+        return [
+            super().identity(),
+            [*form.numbers.values()],
+            form.separator,
+            *settings,
+            *self.row_lengths,
+        ]
 
     def is_example(self, cells: Sequence[str]) -> bool:
         """Whether a first row is surely a pair: CSV often has a header, with any names."""

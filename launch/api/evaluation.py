@@ -134,7 +134,7 @@ def _scored(
     """Computes, scores and writes the predictions; `label` starts the name of the scores."""
     mesh, predictions = make_mesh(MeshConfig()), []
     params = [read_parameters(*run, mesh, average) for run in zip(writers, tasks, strict=True)]
-    _prepare(writers, tasks, split)
+    _prepare(writers, tasks, split, is_own=label == split)
     for loaded, task in zip(params, tasks, strict=True):
         step = make_predict_step(task, mesh, final=True)
         predictions.append(predict(loaded.values, task.split_batches(split), step, mesh, split))
@@ -180,10 +180,16 @@ def _splits(
     return chosen, name
 
 
-def _prepare(runs: Sequence[RunFolder], tasks: Sequence[Task], split: str) -> None:
-    """Prepares all corpora; raises UserError if two runs have different examples in the split."""
-    for task in tasks:
+def _prepare(runs: Sequence[RunFolder], tasks: Sequence[Task], split: str, is_own: bool) -> None:
+    """Prepares all corpora.
+
+    Raises:
+      UserError: if the split of two runs has different examples, or if their own split is not the
+        one with which they were trained.
+    """
+    for workdir, task in zip(runs, tasks, strict=True):
         task.prepare()
+        workdir.require_data(task, [split] if is_own else [])
     expected = tasks[0].evaluation_set(split) if len(tasks) > 1 else None
     for workdir, task in zip(runs[1:], tasks[1:], strict=True):
         if task.evaluation_set(split) != expected:

@@ -53,6 +53,8 @@ def test_raw_files_in_a_bucket(tmp_path, service):  # noqa: F811
     local = tmp_path / "data"
     local.mkdir()
     write_data(local)
+    for folder in ("data/", "data/empty/"):  # as the console and gcsfuse make folders
+        service.put(folder, b" ")  # the emulator has no empty objects
     for file in local.iterdir():
         service.put(f"data/{file.name}", file.read_bytes())
     on_disk, machine = Machine(tmp_path / "a", service), Machine(tmp_path / "b", service)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from common_jax.errors import UserError
 from common_jax.predictor import BoundedProgram, InputTooLargeError, outputs_of
 
 QUICK = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # programs with few kernels
@@ -39,6 +40,14 @@ def test_the_error_of_a_batch_is_raised_in_its_turn(at_once):
         next(outputs)
 
 
+@pytest.mark.parametrize("outputs", [{}, {"y": 1.0}, {"y": np.ones(2)}, {"y": np.ones((1, 3))}])
+def test_a_program_without_the_outputs_is_refused(outputs):
+    batches = [{"x": np.ones((2, 5))}]
+    with pytest.raises(UserError, match=r"^the program has no output 'y' with a row"):
+        next(outputs_of(lambda _: outputs, batches, 1, ["y"]))
+    assert next(outputs_of(lambda _: {"y": np.ones((2, 3))}, batches, 1, ["y"]))["y"].sum() == 6
+
+
 def test_a_shape_is_compiled_once_for_all_threads():
     traces = []
 
@@ -63,6 +72,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from common_jax import memory_maps
+from common_jax.errors import UserError
 from common_jax.predictor import BoundedProgram
 
 

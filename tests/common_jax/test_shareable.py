@@ -26,4 +26,5 @@ from common_jax.deploy.shareable import shareable
 )
 def test_an_absolute_path_is_its_last_component(text, expected):
     assert shareable(text) == expected
+    assert shareable({"labels": text, "data": {"labels": text}})["data"]["labels"] == text
     assert shareable({"a": [text, 1, None, 0.5, True]}) == {"a": [expected, 1, None, 0.5, True]}

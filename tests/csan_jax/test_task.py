@@ -1,6 +1,7 @@
 """The translation task: loss and text."""
 
 import dataclasses
+import types
 
 import flax.linen as nn
 import jax
@@ -64,6 +65,20 @@ def test_the_models_size_is_the_tokenisers_where_the_config_says_0():
     shapes = nn.unbox(jax.eval_shape(Translation(config).init, jax.random.key(0)))
     assert shapes["source_embedding"].shape == (123, 32)
     assert shapes["target_embedding"].shape == (50, 32)
+
+
+def test_rows_without_a_piece_are_never_generated():
+    task = Translation(tiny(encoder_attention=Area(local_layers=1)))
+    params = nn.unbox(task.init(jax.random.key(0)))
+    source = jnp.ones((4, 3), jnp.int32).at[:, 0].set(jnp.arange(5, 9))
+    best = lambda task: np.asarray(task.translate(params, source, 2)[0])
+    assert best(task).max() >= 20
+    task.data = types.SimpleNamespace(
+        source_subwords=types.SimpleNamespace(size=50),
+        target_subwords=types.SimpleNamespace(size=20),
+    )
+    task._check_vocabulary()
+    assert 2 <= best(task).max() < 20
 
 
 class Spelled(Subwords):

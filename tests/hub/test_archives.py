@@ -122,6 +122,21 @@ def large_header():
     return tarred({"model/export.json": b"{}"}, pax_headers={"comment": "x" * 2**26})
 
 
+def damaged(archive):
+    """A zip with a changed byte of a compressed file."""
+    return archive[:45] + bytes([archive[45] ^ 255]) + archive[46:]
+
+
+def many_folders():
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
+        for number in range(10_001):
+            folder = tarfile.TarInfo(f"d{number}")
+            folder.type = tarfile.DIRTYPE
+            archive.addfile(folder)
+    return file.getvalue()
+
+
 BAD = {
     "not there": ("x.zip", None, "not in the cache, and cannot be read: .*(404|Not Found)"),
     "no archive": ("x.zip", b"<html>", "not an archive that can be unpacked"),
@@ -136,6 +151,8 @@ BAD = {
         tarred({"x": b""}, type=tarfile.SYMTYPE, linkname="/etc/passwd"),
         "'x' is not a file",
     ),
+    "a damaged file": ("x.zip", damaged(zipped(FILES)), "not an archive that can be unpacked"),
+    "ten thousand folders": ("x.tar.gz", many_folders(), "more than 10,000 files and folders"),
     "a file twice": ("x.zip", None, "not an archive that can be unpacked .*File exists"),
     "a large header": ("x.tar.gz", large_header(), "a header of more than 1 MiB"),
 }

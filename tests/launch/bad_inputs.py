@@ -329,6 +329,12 @@ MISTAKES = {
         "predict", "--workdir {csan} --beam_size -1", "beam_size=-1: at least 1"
     ),
     "zero answers": Mistake("predict", "--workdir {qanet} --count 0", "count=0: at least 1"),
+    "its input as --output": Mistake(
+        "predict",
+        "--workdir {attconv} --input {here}/p.csv --output {here}/p.csv",
+        "--output: the same file as --input",
+        files(p_csv="first,second\na,b\n"),
+    ),
     "a folder as --context": Mistake(
         "predict", "--workdir {qanet} --context {here} --question b", "Is a directory"
     ),
@@ -404,6 +410,12 @@ MISTAKES = {
     ),
     "a page in the place of an archive": Mistake(
         "predict", "--model https://example.org/model", "not the address of an archive"
+    ),
+    "a blank in the address of an archive": Mistake(
+        "predict", "--model 'https://example.org/my model.zip'", "cannot be read: URL can't contain"
+    ),
+    "no address of an archive": Mistake(
+        "predict", "--model https://[abc/m.zip", "not the address of an archive"
     ),
     "a misspelt demo": Mistake("predict", "--model demo:csam", "did you mean 'csan'"),
     "a vocabulary of a model without a revision": Mistake(

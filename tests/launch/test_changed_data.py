@@ -8,7 +8,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.text.squad import write_squad
-from launch import train
+from launch import evaluate, train
 from qanet_jax.data.synthetic import generate
 from tests.launch import commands, tiny_runs
 from tests.launch.commands import fails
@@ -80,6 +80,15 @@ def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path):
     assert recorded[files[0]] == hashlib.sha256(kept[files[0]]).hexdigest()
     (tmp_path / "new").mkdir()
     write(tmp_path / "new", first=3)
+    for path in [*tmp_path.glob("test.*")]:
+        shutil.copy(path, tmp_path / "new" / f"old.{path.name}")
+        shutil.copy(tmp_path / "new" / path.name, path)
+    owner = rf"other data than {run} was trained with: they differ in test; .* with --data"
+    with pytest.raises(UserError, match=owner):
+        evaluate.main(["--workdir", str(run)])
+    evaluate.main(["--workdir", str(run), "--split", "dev"])
+    for path in [*tmp_path.glob("test.*")]:
+        shutil.move(tmp_path / "new" / f"old.{path.name}", path)
     for path in (tmp_path / "new").iterdir():
         if path.name.startswith("train"):
             shutil.copy(path, tmp_path)
@@ -94,6 +103,21 @@ def test_a_corpus_that_changes_under_a_run_is_refused(family, tmp_path):
         assert f"data.dir={tmp_path}: other data than {owner}: they differ in " in line
         assert (files[0] in line) and ("train" in line or old) and "another --workdir" in line
         assert vocabulary(run) == kept
+
+
+def test_examples_held_out_of_a_changed_file_are_not_scored(tmp_path):
+    """They would be others, which the run may have been trained with."""
+    write_pairs(tmp_path)
+    held_out = {"data.dev": "", "data.test": "", "data.holdout_size": 9}
+    train.main(arguments("attconv", tmp_path, **held_out))
+    run, file = tmp_path / "run", tmp_path / "train.tsv"
+    scores = (run / "eval" / "test.json").read_text()
+    with file.open("a") as lines:
+        lines.write("entailment\ta new dog\ta new cat\n")
+    for command in (["--split", "test"], ["--split", "dev"]):
+        with pytest.raises(UserError, match=r"was trained with: they differ in (test|dev);"):
+            evaluate.main(["--workdir", str(run), *command])
+    assert (run / "eval" / "test.json").read_text() == scores
 
 
 @pytest.mark.slow_for("qanet")

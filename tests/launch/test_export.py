@@ -1,6 +1,7 @@
 """`launch.export` and exports of a run of the toy task: content, use, refusals."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import pickle
@@ -141,6 +142,13 @@ def native_call(model):
 
 PROGRAM, SAFETENSORS = "programs/program.stablehlo", "parameters.safetensors"
 
+
+def forged_checksums(name):
+    files = {name: {"bytes": 1, "sha256": "0"}}
+    digest = hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    return json.dumps({"files": files, "sha256": digest})
+
+
 # Changes of an export, and the message of each.
 DAMAGED = {
     "gone": (shutil.rmtree, "no such folder"),
@@ -174,6 +182,14 @@ DAMAGED = {
     "no checksums": (lambda m: (m / "checksums.json").unlink(), "checksums.json: missing"),
     "checksums of nothing": (
         lambda m: (m / "checksums.json").write_text("{}"),
+        "damaged export: checksums.json: damaged",
+    ),
+    "a checksum of a name that no file has": (
+        lambda m: (m / "checksums.json").write_text(forged_checksums("x\0y")),
+        "damaged export: checksums.json: damaged",
+    ),
+    "a checksum of a name that is no text": (
+        lambda m: (m / "checksums.json").write_text(forged_checksums("\ud800")),
         "damaged export: checksums.json: damaged",
     ),
     "a program more": (

@@ -1,16 +1,20 @@
 """Labelled texts as people have them are prepared as the corpora's own files are."""
 
+import csv
+import io
 import json
 import logging
 import re
+from pathlib import Path
 
 import pytest
 
 from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data.dataset import LabelledData
+from attconv_jax.predictor import Label
 from attconv_jax.predictor_schema import schema_of
 from common_jax.data.corpus import Corpus
-from common_jax.deploy.records import file_records
+from common_jax.deploy.records import file_records, results_to
 from common_jax.errors import UserError
 from tests.attconv_jax import anss
 from tests.common_jax.data.other_tools import (
@@ -183,6 +187,29 @@ def test_yelp(tmp_path, caplog):
     assert named.digests() == native
     predicted = file_records(tmp_path / "y.csv", "text=2", schema_of(1, ranking=False))
     assert [record.input.value["text"] for record in predicted] == [text for _, text in REVIEWS]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_predictions_have_a_name_that_no_row_has(tmp_path, ending):
+    """Also where the first row lacks the column of the gold labels."""
+    (tmp_path / "t.tsv").write_text("text\tlabel\nno label\nbad\tnegative\n")
+    rows = [{"text": "no label"}, {"text": "bad", "label": "negative"}]
+    (tmp_path / "t.jsonl").write_bytes(json_lines(rows))
+    name = {"csv": "t.tsv", "jsonl": "t.jsonl"}[ending]
+    schema, output = schema_of(1, ranking=False), io.StringIO()
+    records = file_records(tmp_path / name, "", schema)
+    results = results_to(Path(f"o.{ending}"), records, output, schema)
+    for record in records:
+        results.write(record, Label("positive", {"positive": 1.0}))
+    results.close()
+    rows = output.getvalue().splitlines()
+    if ending == "csv":
+        written = [*csv.DictReader(rows)]
+        assert rows[0] == "text,label,predicted_label,probabilities,error"
+    else:
+        written = [*map(json.loads, rows)]
+    assert [row["predicted_label"] for row in written] == ["positive"] * 2
+    assert [row.get("label") or "" for row in written] == ["", "negative"]
 
 
 QUESTIONS = [(f"Q{q}", f"who is person {q}?", f"Title {q // 2}", f"Person {q} is {s}.", int(s == 1))

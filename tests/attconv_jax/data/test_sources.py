@@ -175,6 +175,19 @@ def test_runs_of_earlier_versions_read_the_first_columns(tmp_path):
     assert source_of(other, "train").identity() != identity
 
 
+@pytest.mark.parametrize("name,separator", [("a.tsv", "\t"), ("a.csv", ",")])
+def test_columns_that_accept_longer_rows_have_another_identity(tmp_path, name, separator):
+    rows = ["neutral", "a", "b"], ["neutral", "a", "b", "more"]
+    write(tmp_path, name, "\n".join(map(separator.join, rows)))
+    identities, counts = [], []
+    for columns in ("", "1,2,3"):
+        data = DataConfig(dir=str(tmp_path), train=name, format="pairs", columns=columns)
+        source = source_of(data, "train")
+        identities.append(source.identity())
+        counts.append(len([*source.read(BadExamples("skip"))]))
+    assert (identities[0] == identities[1]) == (counts[0] == counts[1]), counts
+
+
 def test_yelps_json_lines_have_stars_as_numbers(tmp_path):
     stars = [5, 4.0, "3", 6, 2.5]
     rows = [{"review_id": "x", "stars": s, "text": f"text {s}"} for s in stars]

@@ -154,6 +154,9 @@ def test_a_longer_run_keeps_its_schedule_unless_a_new_one_is_asked_for(config, t
     assert "learning rate is 0" not in capsys.readouterr().err
     later = [rates(tmp_path / "new")[n] / peak for n in range(9, 17)]
     assert later == pytest.approx([1 - k / 8 for k in range(1, 9)])
+    other = changed(changed(longer, "train", steps=24), "optimizer", cooldown=0.25)
+    with pytest.raises(UserError, match=r"cooldown=0\.25, not the run's 0\.5: --new_schedule "):
+        run(other, tmp_path / "old")
 
 
 def test_a_schedule_that_ends_before_the_run_is_refused(config, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common_jax.config import OptimizerConfig
+from common_jax.errors import UserError
 from common_jax.training.optimizer import limit_output_norm, make_optimizer
 
 EPS = 1e-6
@@ -59,6 +60,17 @@ def test_updates(formula):
         np.testing.assert_allclose(updates["w"], expected, rtol=2e-4)
 
 
+def test_fixed_parameters_have_no_l2():
+    config = OptimizerConfig(name="adam", l2=0.1, clip_norm=0.0)
+    params = {"fixed": jnp.ones(2), "layer": {"kernel": jnp.ones(2)}}
+    optimizer = make_optimizer(config, ["fixed", "absent"])
+    none = jax.tree.map(jnp.zeros_like, params)
+    with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
+        updates, _ = optimizer.update(none, optimizer.init(params), params)
+    np.testing.assert_array_equal(updates["fixed"], 0.0)
+    assert (updates["layer"]["kernel"] > 0).all()
+
+
 def test_the_last_layers_norm():
     """Limits each output's weights; other layers and smaller norms are unchanged."""
     kernel = jnp.float32([[3.0, 0.3], [4.0, 0.4]])
@@ -68,3 +80,5 @@ def test_the_last_layers_norm():
     np.testing.assert_array_equal(limited["output"]["bias"], kernel[0])
     np.testing.assert_array_equal(limited["hidden"]["kernel"], kernel)
     assert limit_output_norm(params, 0.0) is params
+    with pytest.raises(UserError, match=r"output_norm=2\.5: the model has no layer of outputs"):
+        limit_output_norm({"output": {"bias": kernel[0]}}, 2.5)

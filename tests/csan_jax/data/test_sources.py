@@ -187,7 +187,7 @@ def test_cells_have_one_line_and_invisible_sides_are_empty(tmp_path):
 def test_tables_by_number_have_the_prepared_folders_of_earlier_versions(tmp_path):
     """Their identity was the file, the columns and the separator."""
     (tmp_path / "t.tsv").write_text("A hat.\tEin Hut.\n")
-    for columns, numbers in (("", [1, 2]), ("2,1", [2, 1]), ("-2,-1", [-2, -1])):
+    for columns, numbers in (("1,2", [1, 2]), ("2,1", [2, 1]), ("-2,-1", [-2, -1])):
         identity = source_of(config(tmp_path, train="t.tsv", columns=columns), "train").identity()
         assert identity == [file_identity(tmp_path / "t.tsv"), numbers, "\t"]
     (tmp_path / "h.tsv").write_text("source\ttarget\nA hat.\tEin Hut.\n")
