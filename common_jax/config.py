@@ -53,10 +53,10 @@ class OptimizerConfig:
       b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
       initial_sum: the initial value of AdaGrad's sums of squares.
       clip_norm: largest global norm of the gradient; 0 disables clipping.
-      l2: adds l2 / 2 times the sum of squares of all parameters to the loss; reported losses do
-        not include it.
-      output_norm: largest norm of the weights of each output of the last layer, to which they are
-        scaled down after a step; 0 disables it.
+      l2: adds l2 / 2 times the sum of squares of all trained parameters to the loss; reported
+        losses do not include it.
+      output_norm: largest norm of the weights of each output of a classifier's last layer, to which
+        they are scaled down after a step; 0 disables it.
     """
 
     name: Literal["adam", "adamax", "adadelta", "adagrad"] = "adam"

@@ -39,6 +39,7 @@ class ModelConfig:
       initialization: ours, or the released code's (csan_jax.initialization).
       tie: which embeddings are shared: "none", "target" (target and output) or "all" (also source).
       source_vocab_size, target_vocab_size: rows of the embeddings; 0 is the tokeniser's size.
+        Rows without a piece, as for a size that devices divide, are never generated.
       dropout, attention_dropout, relu_dropout: rates on each sub-layer's output and the embeddings,
         on the attention weights, and inside the feed-forward layer.
       attention: the implementation of common_jax.attention.
