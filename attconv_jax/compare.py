@@ -148,7 +148,9 @@ class LabelEvaluation(Evaluation):
             pictures.append(Heatmap(title, *axes, rows, columns, [panel], note=note))
         return f"{label} ({explained['probabilities'][label]:.2f})", pictures
 
-    def example_differences(self, baseline: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
+    def example_differences(
+        self, baseline: Evaluation | None, metric: str
+    ) -> Float[np.ndarray, "n"]:
         """As the base class; also for a tenth of the examples by length."""
         if metric not in self.metrics:
             return super().example_differences(baseline, metric)

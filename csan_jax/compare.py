@@ -171,7 +171,9 @@ class TranslationEvaluation(Evaluation):
         names = f"{run}: attention of the heads", "key", "query"
         return explained["translation"], [Heatmap(*names, pieces, pieces, panels, across, note)]
 
-    def example_differences(self, baseline: Evaluation, metric: str) -> Float[np.ndarray, "n"]:
+    def example_differences(
+        self, baseline: Evaluation | None, metric: str
+    ) -> Float[np.ndarray, "n"]:
         """As the base class; also of the log-likelihood."""
         if not metric.startswith("log_likelihood"):
             return super().example_differences(baseline, metric)
@@ -180,14 +182,20 @@ class TranslationEvaluation(Evaluation):
 
     def example_error(self, baseline: Any, metric: str) -> float:
         """As the base class; of BLEU by resampling the sentences."""
-        if "bleu" not in metric or metric == "tokenized_bleu":
+        if "bleu" not in metric:
             return super().example_error(baseline, metric)
-        self.require_same(baseline)
+        if baseline is not None:
+            self.require_same(baseline)
         members = _members(self.references, metric, self.language)
-        texts = (self.hypotheses, baseline.hypotheses, self.references)
-        members_of = [[text[n] for n in members] for text in texts]
-        order = int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None
-        return translation.bleu_error(*members_of, language=self.language, order=order)
+        of_members = lambda lines: [lines[n] for n in members]
+        return translation.bleu_error(
+            of_members(self.hypotheses),
+            None if baseline is None else of_members(baseline.hypotheses),
+            of_members(self.references),
+            language=self.language,
+            order=int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None,
+            tokenized=metric == "tokenized_bleu",
+        )
 
     def tested_overall(self, baseline: Any) -> dict[str, float]:
         """sacreBLEU's paired bootstrap."""

@@ -133,30 +133,34 @@ def paired_bootstrap(
 
 def bleu_error(
     hypotheses: Sequence[str],
-    baseline: Sequence[str],
+    baseline: Sequence[str] | None,
     references: Sequence[str],
     *,
     language: str,
     order: int | None = None,
+    tokenized: bool = False,
     resamples: int = 1000,
 ) -> float:
     """The bootstrap standard error, over sentences, of the difference of two systems' BLEU (Koehn
     2004; seed 12345).
 
     Args:
+      baseline: None for the error of the BLEU of `hypotheses`.
       order: of the longest n-grams, unsmoothed as in `ngrams`; None for BLEU as in `score`.
+      tokenized: whether BLEU is the `tokenized_bleu` of `score`.
     """
     longest, smoothing = order or 4, "none" if order else "exp"
     options: dict[str, Any] = {"max_ngram_order": longest, "smooth_method": smoothing}
-    counts = [
-        _ngram_counts(tuple(system), tuple(references), language, longest)
-        for system in (hypotheses, baseline)
-    ]
+    texts = [hypotheses, *([] if baseline is None else [baseline]), references]
+    if tokenized:
+        texts, language = [_moses(lines, code_of(language)) for lines in texts], ""
+    *systems, reference = map(tuple, texts)
+    counts = [_ngram_counts(system, reference, language, longest) for system in systems]
     random, size, differences = np.random.default_rng(12345), len(references), []
     for _ in range(resamples):
         weights = np.bincount(random.integers(0, size, size), minlength=size)
-        first, second = (_corpus_bleu(weights @ system_counts, options) for system_counts in counts)
-        differences.append(first - second)
+        first, *second = (_corpus_bleu(weights @ of_system, options) for of_system in counts)
+        differences.append(first - sum(second))
     return float(np.std(differences, ddof=1))
 
 
@@ -164,8 +168,13 @@ def bleu_error(
 def _ngram_counts(
     hypotheses: tuple[str, ...], references: tuple[str, ...], language: str, order: int
 ) -> Int[np.ndarray, "n counts"]:
-    """For each sentence both lengths, and the matches and totals of n-grams of each order."""
-    bleu = _bleu(language, effective_order=True, max_ngram_order=order)
+    """For each sentence both lengths, and the matches and totals of n-grams of each order.
+
+    Args:
+      language: "" for texts of tokens.
+    """
+    options: dict[str, Any] = {"effective_order": True, "max_ngram_order": order}
+    bleu = _bleu(language, **options) if language else BLEU(tokenize="none", force=True, **options)
     scores = (bleu.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True))
     return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores])
 

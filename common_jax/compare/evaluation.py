@@ -180,21 +180,31 @@ class Evaluation:
                 f"{self.run.workdir.path}"
             )
 
-    def example_differences(self, baseline: "Evaluation", metric: str) -> Float[np.ndarray, "n"]:
+    def example_differences(
+        self, baseline: "Evaluation | None", metric: str
+    ) -> Float[np.ndarray, "n"]:
         """Each example's difference to the baseline; their mean is the metric's difference.
+
+        Args:
+          baseline: None for the examples' own results.
 
         Raises:
           IncomparableError: for different examples, or without results of the examples.
         """
-        self.require_same(baseline)
-        column = COLUMNS.get(metric, "")
-        if column not in self.results or column not in baseline.results:
-            path = self.run.workdir.path
-            raise IncomparableError(f"{path}: no {metric} of the examples of {self.split}")
-        return _scale(column) * (self.results[column] - baseline.results[column])
+        if baseline is not None:
+            self.require_same(baseline)
+        column, other = COLUMNS.get(metric, ""), self if baseline is None else baseline
+        if column not in self.results or column not in other.results:
+            name = self.run.label
+            raise IncomparableError(f"{name}: no {metric} of the examples of {self.split}")
+        own = self.results[column]
+        return _scale(column) * (own if baseline is None else own - other.results[column])
 
-    def example_error(self, baseline: "Evaluation", metric: str) -> float:
+    def example_error(self, baseline: "Evaluation | None", metric: str) -> float:
         """The standard error, over the examples, of the difference of a metric to the baseline.
+
+        Args:
+          baseline: None for the error of the metric itself.
 
         Raises:
           IncomparableError: as `example_differences`.

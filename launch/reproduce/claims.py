@@ -16,8 +16,8 @@ RULE = (
     "that A is comparable with B, if the interval is within the bounds, or outside of them. The "
     "interval has the noise of the seeds (Student's t) and of the examples. The deviation over "
     "seeds is pooled over all rows; an interval is not narrower than the 90 % interval of its two "
-    "rows alone (Welch). If both rows have five seeds, it is the 95 % interval of these two rows "
-    "alone. With one seed a claim is undecidable. A ratio of speeds is judged by its "
+    "rows alone (Welch). If both rows have five seeds or more, it is the 95 % interval of these "
+    "two rows alone. With one seed a claim is undecidable. A ratio of speeds is judged by its "
     "logarithm in several rounds of timing. Detectable is the true difference that is confirmed "
     "with a probability of 80 % under this noise; of comparable systems, the bound."
 )
@@ -175,6 +175,8 @@ def _verdict(results: TableResults, claim: Claim) -> Verdict:
     for row, found in ((claim.row, first), (claim.than, second)):
         if not found:
             raise IncomparableError(f"{row} has no {metric} here")
+    if metric == HOURS and results.unreached(claim.than):
+        raise IncomparableError(f"not all runs of {claim.than} reach the target")
     error = 0.0 if metric == HOURS else results.example_error(claim.row, claim.than, metric)
     values, others = [*first.values()], [*second.values()]
     deviation, within = _deviation(results, metric), claim.within or None
@@ -194,7 +196,9 @@ def _published_verdict(results: TableResults, claim: Claim, values: Mapping[int,
     if not values or claim.metric not in published:
         raise IncomparableError(f"{claim.metric} of {claim.row}, and the paper's, are needed")
     differences = [value - published[claim.metric] for value in values.values()]
-    return judge(differences, None, _deviation(results, claim.metric), within=claim.within or None)
+    error = results.example_error(claim.row, None, claim.metric)
+    deviation, within = _deviation(results, claim.metric), claim.within or None
+    return judge(differences, None, deviation, error, within)
 
 
 def _deviation(results: TableResults, metric: str) -> Deviation | None:

@@ -124,7 +124,8 @@ def _tables(results: TableResults) -> list[Element]:
     absent = {row: "not run" for row in results.not_run}
     note = (
         "Ours: the mean over the seeds, with its 95 % interval; the deviation between seeds is "
-        "estimated from all rows together, also for rows with one seed."
+        "estimated from all rows together, also for rows with one seed; a row with five seeds or "
+        "more has its own."
     )
     if results.speeds:
         note += " Speed: of training steps, relative to the first row, timed in turn in one run."

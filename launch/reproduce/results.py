@@ -15,6 +15,7 @@ from common_jax.training.run_folder import RunFolder
 from launch.reproduce.spec import Row, Scale, TableSpec
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
+from launch.reproduce.verdict import OWN_SEEDS
 from launch.trials.status import TrialStatus, csv_text, find
 from launch.trials.trials import Trial
 
@@ -73,12 +74,12 @@ class TableResults:
         return next((s.parameters for _, s in self.of(row) if s.parameters), None)
 
     def speed(self, row: str, name: str) -> float | None:
-        """A speed of `SPEEDS` relative to the first row, the median of rounds."""
+        """A speed of `SPEEDS` relative to the first row, the geometric mean of rounds."""
         pair = self.scale.rows[0].name, row
         if not {*pair} <= self.speeds.keys():
             return None
         first, rounds = (self.speeds[row][name] for row in pair)
-        return statistics.median(a / b for a, b in zip(rounds, first, strict=True))
+        return statistics.geometric_mean(a / b for a, b in zip(rounds, first, strict=True))
 
     def of(self, row: str) -> list[tuple[Trial, TrialStatus]]:
         """A row's trials."""
@@ -111,13 +112,17 @@ class TableResults:
                 first.setdefault(trial.values[ROW], self.evaluation(trial))
         return [*first.values()]
 
-    def example_error(self, row: str, than: str, metric: str) -> float:
+    def example_error(self, row: str, than: str | None, metric: str) -> float:
         """The standard error, over the examples, of the difference of two rows' first runs.
+
+        Args:
+          than: None for the error of the row's own result.
 
         Raises:
           IncomparableError: if their examples differ.
         """
-        return self._first(row).example_error(self._first(than), metric)
+        baseline = None if than is None else self._first(than)
+        return self._first(row).example_error(baseline, metric)
 
     def _first(self, row: str) -> Evaluation:
         finished = (self.evaluation(t) for t, s in self.of(row) if s.state == "finished")
@@ -204,6 +209,9 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
             if values[row.name] and (row.trained or metric in SPEEDS)
         }
         halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
+        for name, own in present.items():
+            if len(own) >= OWN_SEEDS:
+                (halves[name],) = interval_of_means([own])
         for row in results.scale.rows:
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
             half = halves.get(row.name)

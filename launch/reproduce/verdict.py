@@ -82,8 +82,8 @@ def judge(
     Student's with the deviation pooled over the rows of the table, since a few seeds estimate none;
     it is not narrower than the 90 % interval (Welch 1947) from the values of A and B alone. Thus at
     most 5 % of claims without an effect are confirmed also where the deviations of rows differ, and
-    2.5 % where they do not. If both have five seeds, the interval is the 95 % interval from their
-    values alone, whatever the deviations of other rows: 2.5 % in both cases.
+    2.5 % where they do not. If both have five seeds or more, the interval is the 95 % interval from
+    their values alone, whatever the deviations of other rows: 2.5 % in both cases.
 
     Args:
       values: of A, one for each seed.

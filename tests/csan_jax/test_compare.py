@@ -121,6 +121,18 @@ def test_the_error_of_a_difference_of_bleu_is_that_of_scoring_each_resample(orde
     assert error == pytest.approx(statistics.stdev(differences), rel=1e-9)
 
 
+def test_the_error_of_tokenized_bleu_is_that_of_scoring_each_resample():
+    random, scores = np.random.default_rng(12345), []
+    for _ in range(20):
+        chosen = random.integers(0, len(REFERENCES), len(REFERENCES))
+        lines = [SYSTEMS["better"][at] for at in chosen], [REFERENCES[at] for at in chosen]
+        scores.append(translation.score(*lines, language="de").metrics["tokenized_bleu"])
+    error = translation.bleu_error(
+        SYSTEMS["better"], None, REFERENCES, language="de", tokenized=True, resamples=20
+    )
+    assert error == pytest.approx(statistics.stdev(scores), rel=1e-9)
+
+
 def test_the_error_of_a_difference_of_metrics(runs):
     """Of BLEU by its bootstrap, of the nll by its examples, of BLEU by n-gram order from the
     notes."""
@@ -130,6 +142,10 @@ def test_the_error_of_a_difference_of_metrics(runs):
     assert error("sacrebleu") == translation.bleu_error(*texts, language="en")
     assert error("bleu_5") == translation.bleu_error(*texts, language="en", order=5)
     assert error("bleu_5") != error("bleu_6")
+    assert error("tokenized_bleu") == translation.bleu_error(*texts, language="en", tokenized=True)
+    alone = evaluation(better).example_error(None, "sacrebleu")
+    assert alone == translation.bleu_error(texts[0], None, REFERENCES, language="en")
+    assert evaluation(better).example_error(None, "nll") == pytest.approx(stats.sem(NLL["better"]))
     differences = NLL["better"] - NLL["first"]
     assert error("nll") == pytest.approx(stats.sem(differences))
     with pytest.raises(IncomparableError, match="no chrf of the examples"):

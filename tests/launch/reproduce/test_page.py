@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import statistics
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
@@ -177,6 +178,26 @@ def test_better_than_a_published_number(tmp_path):
     assert nothing.decision.endswith("log_likelihood of base, and the paper's, are needed")
 
 
+def test_a_published_number_is_compared_with_the_noise_of_the_examples(tmp_path, monkeypatch):
+    errors = {None: 2.0}  # of a row's own result, without a baseline
+    monkeypatch.setattr(Exact, "example_error", lambda self, other, metric: errors[other])
+    options = {"relation": "comparable", "than_published": True}
+    small = one(tmp_path, "base", "lost", **options, within=3.5)
+    assert small.decision.startswith("not judged: the noise of the test set alone is 3.92, above")
+    result = one(tmp_path, "base", "lost", than_published=True)
+    half = math.hypot(stats.t.ppf(0.95, 2) * stats.sem(VALUES["base"]), 1.959964 * 2.0)
+    assert result.difference == f"+21.00 ({21 - half:+.2f} to {21 + half:+.2f})"
+
+
+def test_rows_with_five_seeds_have_their_own_intervals(tmp_path, monkeypatch):
+    values = [83.0, 84.5, 84.5, 84.0, 83.5]
+    monkeypatch.setitem(VALUES, "better", values)
+    rows = {row["row"]: row for row in rows_of(made(tmp_path))}
+    low, high = stats.t.interval(0.95, 4, statistics.fmean(values), stats.sem(values))
+    assert (rows["better"]["low"], rows["better"]["high"]) == pytest.approx((low, high))
+    assert rows["base"]["high"] - 81 == pytest.approx(rows["close"]["high"] - 81)
+
+
 def test_a_difference_within_the_noise_of_the_test_set_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Exact, "example_error", lambda self, other, metric: 2.0)
     within = one(tmp_path, "better", "base")  # 3.0, and 3.9 of the examples
@@ -308,6 +329,17 @@ def test_a_trial_that_does_not_reach_the_target_gives_a_lower_bound(tmp_path):
     assert short.decision == "undecidable: better does not reach the target"
 
 
+def test_a_trial_that_does_not_reach_the_target_is_not_left_out_of_the_mean(tmp_path):
+    back = {**HOURS, "row": "base", "than": "better"}
+    results = timed(tmp_path, [50.0, 60.0], HOURS, back)
+    (last,) = (t for t in results.trials if t.name == "row=better,train.seed=2")
+    text = last.workdir.metrics_file.read_text()
+    last.workdir.metrics_file.write_text(text.replace('"f1": 60.0', '"f1": 59.0'))
+    later, sooner = judged(results)
+    assert later.decision != "confirmed"
+    assert sooner.decision == "undecidable: not all runs of better reach the target"
+
+
 def test_trials_that_are_not_finished_are_listed(tmp_path):
     results = made(tmp_path)
     states = [dataclasses.replace(s, state="new") for s in results.statuses[:2]]
@@ -329,7 +361,8 @@ def test_rows_of_the_page(tmp_path):
     squares = 2.0 + (1.0 + 0.25 + 0.25) + (0.81 + 0.81)  # of 6 degrees of freedom
     half = stats.t.ppf(0.975, 6) * math.sqrt(squares / 6 / 3)
     assert rows["base"]["high"] == pytest.approx(81 + half)
-    assert rows["better"]["speed"] == 3.0 and rows["once"]["speed"] is None
+    assert rows["better"]["speed"] == pytest.approx((3.0 * 3.3 * 2.7) ** (1 / 3))
+    assert rows["once"]["speed"] is None
     sections = {section.title: section.elements for section in page(results, "made").sections}
     further = sections["Results"][1]
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
@@ -359,7 +392,7 @@ def test_speeds_are_relative_to_the_first_row(tmp_path):
     scale = dataclasses.replace(results.scale, metrics=("train_speed",), rows=tuple(rows))
     results = dataclasses.replace(results, scale=scale)
     results.__dict__["evaluation_class"] = Exact
-    assert [row["speed"] for row in rows_of(results)] == [1.0, 3.0, None, None, None]
+    assert [row["speed"] is None for row in rows_of(results)] == [False, False, True, True, True]
     sections = page(results, "made").sections
     (table,) = next(section.elements for section in sections if section.title == "Results")
     ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
