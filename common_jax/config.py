@@ -301,7 +301,8 @@ class SplitsConfig(SourceConfig):
     def unused(self) -> dict[str, str]:
         if self.source != "generated":
             return {**super().unused(), "examples": "data.source=generated"}
-        return {**super().unused(), **dict.fromkeys(("train", "dev", "test"), "data.source=files")}
+        files = ("train", "dev", "test", "columns")
+        return {**super().unused(), **dict.fromkeys(files, "data.source=files")}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -92,6 +92,11 @@ class ModelConfig:
         self.encoder_attention.check(self.sizes())
         self.decoder_attention.check(self.sizes())
 
+    def unused(self) -> dict[str, str]:
+        """Fields without effect given the others, each with the setting that gives it one."""
+        attention = "encoder_attention"
+        return {f"{attention}.{k}": v for k, v in getattr(self, attention).unused().items()}
+
     def sizes(self, dtype: Any = None) -> "Sizes":
         """The fields that attentions read; `dtype` is that of activations."""
         from csan_jax.attention.base import Sizes
@@ -185,6 +190,8 @@ class DataConfig(SplitsConfig):
 
     def unused(self) -> dict[str, str]:
         unused = {} if self.batching == "packed" else {"row_tokens": "data.batching=packed"}
+        if self.source == "generated":
+            unused["separator"] = "data.source=files"
         return {**super().unused(), **unused}
 
     @property

@@ -17,7 +17,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax", "launch/api")
+PAPERS = sorted(path.parent.name for path in ROOT.glob("*_jax/task.py"))
+PACKAGES = ("common_jax", *PAPERS, "launch/api")
 PAGES = ("*.md", "*.svg", "*.css", "*.js")
 SHIM = re.compile(r"https:[^\s\"]*/iframe-worker/shim")  # which the offline plugin loads
 _HOST = r"""["']?(?:https?:)?//[^\s"'>]*"""

@@ -93,6 +93,13 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def folder(text: str) -> AnyPath:
+    """Argument type: a folder, on a disk or in a bucket."""
+    if not text:
+        raise argparse.ArgumentTypeError("name a folder")
+    return as_path(text)
+
+
 def disk_path(text: str) -> Path:
     """Argument type: a path on a disk."""
     if in_bucket(text):

@@ -5,13 +5,13 @@ import shlex
 from typing import TYPE_CHECKING, get_args
 
 from common_jax.io import hub
-from common_jax.io.paths import as_path
 from launch.cli import (
     Parser,
     add_options,
     command_line,
     configure_logging,
     early_arguments,
+    folder,
     option_values,
     positive,
     run,
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
     add = parser.add_argument
     add("--workdir", required=True, metavar="RUN", help="folder of the run")
-    add("--out", required=True, type=as_path, metavar="DIR", help="folder to write, a new one")
+    add("--out", required=True, type=folder, metavar="DIR", help="folder to write, a new one")
     formats = get_args(Format)
     text = f"{' | '.join(formats)} ({formats[0]})"
     add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)

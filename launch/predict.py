@@ -78,6 +78,8 @@ def main(argv: list[str]) -> None:
         parser.error("--context and --question belong together")
     if args.context is not None and args.input is not None:
         parser.error("--context does not go with --input")
+    if args.context is not None and args.output is not None:
+        parser.error("--output does not go with --context, whose answer is printed")
     if args.columns and args.input is None:
         parser.error("--columns goes with --input")
     if args.question is not None and not args.question.strip():

@@ -43,13 +43,13 @@ class Records(abc.ABC):
 
     Attributes:
       header: the names of the columns if all rows have the same, as in CSV; else empty.
-      names: those of columns that some rows may have; without them a row's own are known.
     """
 
     header: Sequence[str] = ()
 
     @property
     def names(self) -> Sequence[str]:
+        """The names of columns that some rows may have, as far as they are known."""
         return self.header
 
     @abc.abstractmethod
@@ -136,6 +136,7 @@ class TableRecords(Records):
 
     @property
     def names(self) -> Sequence[str]:
+        """As the base class; of JSON from the first rows."""
         return self.table.objects.names if self.table.has_objects else self.header
 
     def __iter__(self) -> Iterator[Record]:

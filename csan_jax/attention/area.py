@@ -39,6 +39,13 @@ class Area(EncoderAttention):
     def __post_init__(self):
         require_odd("model", self, "token_window", "head_window")
 
+    def unused(self) -> dict[str, str]:
+        if not self.local_layers:
+            fields = ("token_window", "head_window", "head_edge")
+            return dict.fromkeys(fields, "model.encoder_attention.local_layers=3")
+        alone = self.head_window == 1
+        return {"head_edge": "model.encoder_attention.head_window=3"} if alone else {}
+
     def check(self, sizes: Sizes) -> None:
         super().check(sizes)
         if not self.local_layers:

@@ -66,6 +66,10 @@ class EncoderAttention(Choice):
 
     local_layers: int = 3
 
+    def unused(self) -> dict[str, str]:
+        """Fields without effect given the others, each with the setting that gives it one."""
+        return {}
+
     def check(self, sizes: Sizes) -> None:
         """Checks the fields against the model.
 

@@ -4,9 +4,9 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from launch.cli import LIBRARY_LEVELS
+from launch.cli import LIBRARY_LEVELS, ROOT
 
-_PACKAGES = ("attconv_jax", "common_jax", "csan_jax", "launch", "qanet_jax")
+_PACKAGES = ("common_jax", "launch", *(path.parent.name for path in ROOT.glob("*_jax/task.py")))
 
 
 @contextlib.contextmanager

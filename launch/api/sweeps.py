@@ -205,9 +205,12 @@ def _task_class(trials: Sequence[Trial]) -> type[Task]:
 
 
 def _require_metric(metric: str | None, trials: Sequence[Trial]) -> None:
-    """Raises UserError if the metric is no SPLIT.NAME of the trials' task."""
+    """Raises UserError if the metric is no SPLIT.NAME of the trials' task, or its checkpoints would
+    be chosen by none."""
     task = _task_class(trials)(trials[0].config)
-    splits = task.splits
+    splits, best = task.splits, task.config.train.best_metric
+    if best not in task.metric_names:
+        raise UserError(f"train.best_metric={best!r}: must be {' | '.join(task.metric_names)}")
     split, _, name = (metric or "").partition(".")
     if metric is not None and (split not in splits or not name):
         raise UserError(f"--metric {metric}: write SPLIT.NAME, with {' | '.join(splits)}")

@@ -63,6 +63,8 @@ def main(argv: list[str]) -> None:
     scale = _scale(spec, args)
     if args.out is None:
         parser.error("--out: name the folder of the runs and the page")
+    if args.topology and not args.dry_run:
+        parser.error("--topology: goes with --dry_run")
     if args.keep and args.rows:
         parser.error("--keep: the stored page has all rows; leave out --rows")
     data = (args.data or Path("data")).absolute()

@@ -1,7 +1,7 @@
 """What a table needs beside its trials: speeds of its rows, and answers to its examples."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +20,14 @@ def _once(
     keys: Sequence[str],
     folders: Sequence[Path],
     make: Callable[[], dict[str, Any]],
-    *,
-    partial: bool = False,
+    fits: Callable[[Mapping[str, Any]], bool],
 ) -> dict[str, Any]:
     """The content of the JSON file `name`: from the first folder where its "of" is this table and
-    its "rows" have the keys; else made, and written to the first folder with the machine.
+    its "rows" fit; else made, and written to the first folder with the machine.
 
     Args:
       table: the names of the table and the scale.
-      keys: the keys that the rows must have.
-      partial: whether some of the keys suffice.
+      keys: the keys of the rows that are used.
     """
     from common_jax.io.json_files import read_json
     from launch.measure.timing import machine
@@ -37,7 +35,7 @@ def _once(
     for file in (folder / name for folder in folders):
         known = read_json(file).value if file.exists() else {}
         rows = known.get("rows", {}) if known.get("of") == table else {}
-        if rows and (rows.keys() <= {*keys} if partial else rows.keys() == {*keys}):
+        if rows and fits(rows):
             return {**known, "rows": {key: rows[key] for key in keys if key in rows}}
     busy = os.getloadavg()[0]
     rows = make()
@@ -75,9 +73,8 @@ def speeds_of(
         }
         for row, rounds in measure_rounds(configs, steps).items()
     }
-    return (
-        _once(SPEED, table, [*configs], folders, measure, partial=True) if len(configs) > 1 else {}
-    )
+    some = lambda rows: rows.keys() <= configs.keys()
+    return _once(SPEED, table, [*configs], folders, measure, some) if len(configs) > 1 else {}
 
 
 def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
@@ -102,13 +99,28 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
         return text
 
     examples = results.scale.examples
-    make = lambda: {
+    rows_of = {
         example.name: {
-            ", ".join(names): answer(example.texts, names)
+            ", ".join(names): names
             for names in ([example.through] if example.through else [[name] for name in runs])
             if {*names} <= {*runs}
         }
         for example in examples
     }
-    names = [example.name for example in examples]
-    return _once(ANSWERS, table, names, folders, make) if examples else {}
+    make = lambda: {
+        example.name: {
+            row: answer(example.texts, names) for row, names in rows_of[example.name].items()
+        }
+        for example in examples
+    }
+    has_all = lambda known: (
+        known.keys() == rows_of.keys()
+        and all(rows.keys() <= known[name].keys() for name, rows in rows_of.items())
+    )
+    if not examples:
+        return {}
+    values = _once(ANSWERS, table, [*rows_of], folders, make, has_all)
+    answers = {
+        name: {row: values["rows"][name][row] for row in rows} for name, rows in rows_of.items()
+    }
+    return {**values, "rows": answers}

@@ -5,8 +5,16 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from common_jax.io.paths import as_path
-from launch.cli import Parser, add_config, add_output, add_systems, configure_logging, positive, run
+from launch.cli import (
+    Parser,
+    add_config,
+    add_output,
+    add_systems,
+    configure_logging,
+    folder,
+    positive,
+    run,
+)
 from launch.trials.train import Executor, add_executor, log, summary
 
 if TYPE_CHECKING:
@@ -36,6 +44,8 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args, overrides = parser.parse_known_args(argv)
+    if args.dry_run and args.json:
+        parser.error("--json does not go with --dry_run")
     executor = Executor.of(args)
     from launch.api.sweeps import plan_sweep
     from launch.trials.trials import grid_axis, zipped_axis
@@ -74,7 +84,7 @@ def _parser() -> Parser:
     add("--zip", action="append", default=[], metavar="KEY=V,V,...", help=text)
     add_systems(parser, "an axis of the sweep, the column `system` of results.csv")
     add("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
-    add("--out", required=True, type=as_path, metavar="DIR", help="folder of the sweep")
+    add("--out", required=True, type=folder, metavar="DIR", help="folder of the sweep")
     add_executor(parser)
     add(
         "--asha",

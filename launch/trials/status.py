@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.identity import SEED
@@ -40,10 +41,16 @@ class TrialStatus:
 def find(trial: Trial) -> TrialStatus:
     """The status of a trial, from the files that it and the sweep wrote.
 
+    A run with another config, as of a file that was edited during the sweep, has failed.
+
     Raises:
       UserError: for a file that cannot be read.
     """
     if result := trial.workdir.finished(trial.config):
+        try:
+            trial.workdir.require(trial.config)
+        except UserError as error:
+            return TrialStatus("failed", result["steps"], error=str(error))
         metrics = {
             f"{split}.{name}": value
             for split, values in result["metrics"].items()

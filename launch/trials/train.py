@@ -40,8 +40,12 @@ class Executor:
     def __post_init__(self):
         if self.name not in ("local", "ray"):
             raise UserError(f"--executor {self.name}: local or ray")
-        if self.asha and self.name != "ray":
-            raise UserError("--asha: goes with --executor ray")
+        if self.name == "ray":
+            return
+        given = {"--asha": self.asha, "--cpus": self.cpus != 1, "--gpus": self.gpus is not None}
+        for option, is_given in given.items():
+            if is_given:
+                raise UserError(f"{option}: goes with --executor ray")
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> Self:

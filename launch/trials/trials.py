@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from common_jax.config import value_of
+from common_jax.config import short_keys, value_of
 from common_jax.errors import UserError, error_context
+from common_jax.fields import require
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import parse
 from common_jax.training.identity import SEED
@@ -142,21 +143,25 @@ def grid_trials(
     """
     files = system_files(file, systems)
     swept = [field for axis in axes for field in axis.fields]
+    first_point = itertools.chain(*(axis.points[0] for axis in axes))
+    first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
+    base = parse(next(iter(files.values())), [*overrides, *first])
+    names = short_keys(type(base))
     for field in swept:
-        if swept.count(field) > 1:
+        if [names.get(other, other) for other in swept].count(names.get(field, field)) > 1:
             raise UserError(f"{field}: swept twice")
-        if any(override.startswith(f"--config.{field}=") for override in overrides):
-            raise UserError(f"{field}: swept, and set with --config.{field} too")
+        for override in overrides:
+            key = override.removeprefix("--config.").partition("=")[0]
+            if names.get(key, key) == names.get(field, field):
+                raise UserError(f"{field}: swept, and set with --config.{key} too")
     count = math.prod([seeds, len(files), *(len(axis.points) for axis in axes)])
     if count > _MOST:
         raise UserError(
             f"{count} trials: at most {_MOST} in one sweep; sweep fewer values or seeds"
         )
     if SEED not in swept:
-        first_point = itertools.chain(*(axis.points[0] for axis in axes))
-        first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
-        base = value_of(parse(next(iter(files.values())), [*overrides, *first]), SEED)
-        axes = [*axes, Axis((SEED,), tuple((str(base + n),) for n in range(seeds)))]
+        seed = value_of(base, SEED)
+        axes = [*axes, Axis((SEED,), tuple((str(seed + n),) for n in range(seeds)))]
         swept.append(SEED)
     elif seeds > 1:
         raise UserError(f"{SEED}: swept, so --seeds cannot be set")
@@ -181,10 +186,16 @@ def grid_trials(
 
 
 def require_own_folders(trials: Sequence[Trial]) -> None:
-    """Raises UserError if a trial's folder has a run with another config, or with the learning rate
-    schedule of another number of steps, which a resumed run keeps."""
+    """Raises UserError if a trial's folder has a run with another config, with more steps, or with
+    the learning rate schedule of another number of steps, which a resumed run keeps."""
     for trial in trials:
         trial.workdir.require(trial.config)
+        taken = (trial.workdir.result() or {}).get("steps", 0)
+        require(
+            taken <= trial.config.train.steps,
+            f"{trial.workdir.path} has {taken} steps, more than train.steps="
+            f"{trial.config.train.steps}: choose another --out",
+        )
         optimizer, steps = trial.config.optimizer, trial.config.train.steps
         if optimizer.derives_cooldown and trial.workdir.has_begun:
             old = trial.workdir.scheduled_optimizer(type(trial.config)).last_step

@@ -192,9 +192,10 @@ def test_systems_of_the_other_files_change_the_model_alone(name):
     plain = parse(f"{FOLDER / name}.py", [])
     assert plain.paper.system == "" and plain.model.encoder_attention.local_layers in (1, 2)
     for system, changes in AREAS.items():
-        config = parse(f"{FOLDER / name}.py:{system}", ["--config.model.token_window=5"])
-        area = dataclasses.replace(plain.model.encoder_attention, token_window=5, **changes)
-        assert config.model == dataclasses.replace(plain.model, encoder_attention=area)
+        config = parse(f"{FOLDER / name}.py:{system}", ["--config.model.attention_dropout=0.5"])
+        plain_model = dataclasses.replace(plain.model, attention_dropout=0.5)
+        area = dataclasses.replace(plain.model.encoder_attention, **changes)
+        assert config.model == dataclasses.replace(plain_model, encoder_attention=area)
     for system in SYSTEMS:
         config, wide = (parse(f"{FOLDER / name}.py:{size}{system}", []) for size in ("", "wide-"))
         assert (config.paper.system, wide.paper.system) == (system, f"wide-{system}")

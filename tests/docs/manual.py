@@ -122,9 +122,10 @@ words = sys.argv[1:]
 for at, word in enumerate(words):
     family = re.match(r"configs/(\\w+)/", word)
     if family and words[at - 1] == "--config" and not {{"--describe", "--dry_run"}} & {{*words}}:
-        ranked = "rankings.py" in word  # which are not sampled
+        generated = "quickstart" in word and "--config.data.source=files" not in words
+        sampled = generated or family[1] == "attconv" and "rankings.py" not in word
         words[at + 1 : at + 1] = [
-            flag for flag in {overrides!r}[family[1]] if not (ranked and "data.examples" in flag)
+            flag for flag in {overrides!r}[family[1]] if sampled or "data.examples" not in flag
         ]
         break
 os.execv({sys.executable!r}, [{sys.executable!r}, *words])

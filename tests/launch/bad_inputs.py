@@ -329,6 +329,11 @@ MISTAKES = {
         "predict", "--workdir {csan} --beam_size -1", "beam_size=-1: at least 1"
     ),
     "zero answers": Mistake("predict", "--workdir {qanet} --count 0", "count=0: at least 1"),
+    "a file for the answer to --question": Mistake(
+        "predict",
+        "--workdir {qanet} --context README.md --question b --output {here}/o.jsonl",
+        "--output does not go with --context",
+    ),
     "its input as --output": Mistake(
         "predict",
         "--workdir {attconv} --input {here}/p.csv --output {here}/p.csv",
@@ -450,6 +455,20 @@ MISTAKES = {
     ),
     "a million trials": of_sweep("--seeds 1000000", "1000000 trials: at most 10000"),
     "an unknown metric": of_sweep("--seeds 2 --metric dev.f1", "dev has sacrebleu"),
+    "a field that is swept, and set by its other name": of_sweep(
+        "--grid model.token_window=3 --config.model.encoder_attention.token_window=5",
+        "model.token_window: swept, and set with --config.model.encoder_attention.token_window too",
+    ),
+    "a field without effect in one of the systems": of_sweep(
+        "--grid model.token_window=3,11 --systems transformer,csan_1d",
+        "has no effect with this config's model.encoder_attention.local_layers",
+    ),
+    "a metric by which no checkpoint is chosen": of_sweep(
+        "--config.train.best_metric=accuracy", "train.best_metric='accuracy': must be sacrebleu"
+    ),
+    "the CPUs of a trial on this machine": of_sweep("--cpus 8", "--cpus: goes with --executor ray"),
+    "a list of trials as JSON": of_sweep("--dry_run --json", "--json does not go with --dry_run"),
+    "a sweep in no folder": Mistake("sweep", f"{QUICK} --out ''", "--out: name a folder"),
     "zero seeds": of_sweep("--seeds 0", "a whole number above 0"),
     "a file as the sweep's folder": Mistake(
         "sweep", f"{QUICK} --out README.md", "README.md: not a folder"

@@ -32,6 +32,8 @@ def arguments(config, folder, run="run", **changes):
     source = changes.get("data.source") or parse(config, []).data.source
     values = {} if source == "generated" else {"data.dir": folder}
     values |= {"data.cache_dir": folder / "cache", **changes}
+    if source != "generated":
+        values.pop("data.examples", None)
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
 

@@ -54,7 +54,6 @@ FAMILIES = {
 def arguments(family, folder, run="run", **changes):
     _, ending, values, _ = FAMILIES[family]
     tiny = {**tiny_runs.EVERY_STEP, **tiny_runs.TINY[family], "data.source": "files", **values}
-    tiny = {key: value for key, value in tiny.items() if key != "data.examples"}
     files = {f"data.{split}": f"{split}{ending}" for split in SPLITS}
     if family == "csan":
         files |= {"data.source_language": "en", "data.target_language": "de"}

@@ -49,6 +49,8 @@ def line_of(mistake: Mistake, here: Path, runs: Path, monkeypatch, capsys) -> st
     fields = {name: runs / name for name in (*FAMILIES, "export")}
     fields |= {"here": here, "long": "a" * 300, "many": ",".join(map(str, range(3000)))}
     argv = [*own, *(part.format(**fields) for part in shlex.split(mistake.argv))]
+    if "--config.data.source=files" in argv:
+        argv = [text for text in argv if not text.startswith("--config.data.examples=")]
     if mistake.stdin is not None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(mistake.stdin)))
     capsys.readouterr()

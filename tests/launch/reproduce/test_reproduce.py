@@ -259,7 +259,7 @@ def test_speeds_are_measured_without_training_to_the_end(folders, monkeypatch):
         assert values[row, metric][6] == "5"
     for metric in ("train_speed", "decode_speed"):
         ratios = zip(rounds["light"][metric], rounds["bi-CNN"][metric], strict=True)
-        expected = statistics.median(own / other for own, other in ratios)
+        expected = statistics.geometric_mean(own / other for own, other in ratios)
         assert float(values["light", metric][8]) == pytest.approx(expected, rel=1e-4)
     page = (folder / "out" / "page.md").read_text()
     decision = "(confirmed|contradicted|undecidable: [a-z ]+)"
@@ -311,6 +311,9 @@ def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(fol
     assert [line.split("|")[4].strip() for line in answers] == ["bi-CNN", "light", "light"]
     label = r"\| (entailment|neutral|contradiction) \([01]\.\d\d\) \|"
     assert all(re.search(label, line) for line in answers) and "| neutral |" in answers[0]
+    some = made(folder, "some", "--seeds", "1", "--rows", "light")[0]
+    assert "| bi-CNN |" not in some
+    assert made(folder, "some", "--seeds", "1")[0].count("| bi-CNN |") == page.count("| bi-CNN |")
 
 
 def test_a_dry_run_lists_commands(folders, capsys):
@@ -325,6 +328,7 @@ def test_a_dry_run_lists_commands(folders, capsys):
         ({}, ["attconv/toys"], "attconv/toys: no such table; did you mean 'attconv/toy'"),
         ({}, ["attconv/toy", "--scale", "huge"], "--scale huge: attconv/toy has small"),
         ({}, ["attconv/toy", "--keep", "--rows", "light"], "--keep: the stored page has all rows"),
+        ({}, ["attconv/toy", "--topology", "v5e:4x4"], "--topology: goes with --dry_run"),
         ({'"light"\npub': '"lite"\npub'}, ["attconv/toy"], "row 'light': .*'lite': must be cnn"),
         ({'["accuracy"]': '["bleu"]'}, ["attconv/toy"], "no metric 'bleu'; there are accuracy"),
         ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown key 'then'; did you"),

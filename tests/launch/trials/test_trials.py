@@ -1,13 +1,14 @@
 """The trials of a sweep, and errors."""
 
 import csv
+import dataclasses
 import io
 
 import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.run_writer import RunWriter
-from launch.trials.status import csv_text
+from launch.trials.status import csv_text, find
 from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
 
 CONFIG = """
@@ -158,6 +159,41 @@ def test_a_trial_that_would_resume_with_the_schedule_of_other_steps_is_refused(p
     message = "a learning rate that ends at step 10, and train.steps=20 ends at 20: choose another"
     with pytest.raises(UserError, match=message):
         require_own_folders(plan(20))
+
+
+def finished(trial, config=None):
+    """Writes the files of a trial's finished run, with its own or another config."""
+    workdir, config = RunWriter(trial.workdir.path), config or trial.config
+    workdir.claim(config)
+    (workdir.checkpoints / "1").mkdir(parents=True)
+    metrics, numbers = {"dev": {"loss": 1.0}}, {"parameters": 1, "wall_seconds": 1.0}
+    lists = {"devices": ["cpu"], "versions": {}}
+    workdir.write_result({"steps": config.train.steps, "metrics": metrics, **numbers, **lists})
+    workdir.release()
+
+
+def test_a_run_of_a_file_that_was_edited_during_the_sweep_is_not_finished(planned):
+    """Each trial's process reads the config file again."""
+    first, second = planned(grid_axis("rate=0,0.1"))
+    finished(first)
+    optimizer = dataclasses.replace(second.config.optimizer, learning_rate=0.7)
+    finished(second, dataclasses.replace(second.config, optimizer=optimizer))
+    statuses = [find(trial) for trial in (first, second)]
+    assert [status.state for status in statuses] == ["finished", "failed"]
+    assert "holds another run; it differs in optimizer.learning_rate" in statuses[1].error
+
+
+def test_a_finished_trial_with_more_steps_is_refused(planned):
+    plan = lambda steps: planned(
+        grid_axis("rate=0.1"),
+        overrides=[f"--config.train.steps={steps}", "--config.optimizer.cooldown=0"],
+    )
+    (trial,) = plan(20)
+    finished(trial)
+    require_own_folders(plan(20))
+    require_own_folders(plan(40))  # continues
+    with pytest.raises(UserError, match=r"has 20 steps, more than train\.steps=10: choose another"):
+        require_own_folders(plan(10))
 
 
 def test_no_cell_of_a_table_is_a_formula():
