@@ -189,10 +189,8 @@ class DataConfig(SplitsConfig):
         require(bool(self.separator), "data.separator: at least one character")
 
     def unused(self) -> dict[str, str]:
-        unused = {} if self.batching == "packed" else {"row_tokens": "data.batching=packed"}
-        if self.source == "generated":
-            unused["separator"] = "data.source=files"
-        return {**super().unused(), **unused}
+        files = {"separator": "data.source=files"} if self.source == "generated" else {}
+        return {**super().unused(), **files}
 
     @property
     def column_fields(self) -> tuple[str, ...]:
