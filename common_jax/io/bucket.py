@@ -204,7 +204,7 @@ class _Objects(backend.Backend):
         if not names:
             raise _missing(path)
         for name in sorted(names, key=lambda name: ("/" not in name, name), reverse=True):
-            key.name = f"{key.folder}{name}"
+            key.url, key.name = f"{os.fspath(path)}/{name}", f"{key.folder}{name}"
             key.write(None)
 
     def remove(self, path: Any) -> None:
