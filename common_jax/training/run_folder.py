@@ -9,7 +9,7 @@ import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common_jax.config import OptimizerConfig, from_values
 from common_jax.errors import UserError, error_context
@@ -23,9 +23,6 @@ from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.identity import COOLDOWN, identity, resuming
-
-if TYPE_CHECKING:
-    from common_jax.training.task import Task
 
 VERSION = 1  # of config.json
 RESULT, END = "result.json", "end.json"
@@ -120,8 +117,9 @@ class RunFolder:
             return None
         return read_json(self.data_file).get("sha256", dict[str, str])
 
-    def require_data(self, task: "Task", splits: Iterable[str]) -> None:
-        """Raises UserError if prepared splits are not those with which the run was trained."""
+    def require_data(self, task: Any, splits: Iterable[str]) -> None:
+        """Raises UserError if prepared splits of the run's task are not those with which it was
+        trained."""
         recorded = self.data_digests()
         if recorded is None:
             return
@@ -269,7 +267,7 @@ def require_same_data(
     digests: Mapping[str, str],
     wanted: Mapping[str, str],
     owner: str,
-    task: "Task",
+    task: Any,
     advice: str = "choose another --workdir",
 ) -> None:
     """Raises UserError if data differ, naming the parts of the corpus that do."""

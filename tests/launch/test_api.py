@@ -113,7 +113,7 @@ def test_an_explanation_has_the_answer_and_a_picture_of_each_map(trained):
 
 
 def test_a_config_has_the_fields_that_differ():
-    config = api.config("attconv/quickstart", {"train.steps": 7, "data.columns": "1,2,3"})
+    config = api.config("attconv/quickstart", {"train.steps": 7, "data.batch_size": 9})
     default = api.config("attconv/quickstart")
     assert config.values.train.steps == 7
     assert config.differences()["train.steps"] == (default.values.train.steps, 7)

@@ -141,7 +141,7 @@ def pasted(text):
 @pytest.mark.parametrize(
     "file,overrides",
     [
-        ("csan/quickstart", ["--config.data.separator=\t", "--config.model.unroll=auto"]),
+        ("csan/multi30k", ["--config.data.separator=\t", "--config.model.unroll=auto"]),
         ("csan/wmt14_ende:big-local_soft", ["--config.train.steps=7", "--config.data.dir=it's $x"]),
         ("qanet/triviaqa:rnn1", ["--config.paper.source=a \"b\" 'c'"]),
         ("attconv/snli:nse-original", ["--config.optimizer.l2=1e-07"]),

@@ -183,7 +183,7 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
     """ "here" is the only likely first and last word in every window."""
     context = "no " * 40 + "here " + "no " * 50
 
-    def computed(_, windows):
+    def computed(_, windows, needed=()):
         for _, text, _, start, stop in windows:
             logits = np.where(np.array(text.words[start:stop]) == "here", 50.0, 0.0)
             at = np.array([logits.argmax()])
@@ -271,7 +271,7 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     reader = task.predictor(None, vectors=str(file))
     outputs = {"first": np.array([0]), "last": np.array([0]), "score": np.zeros(1)}
     outputs |= {"start": np.zeros(4), "end": np.zeros(4)}
-    monkeypatch.setattr(reader, "_computed", lambda _, windows: [outputs for _ in windows])
+    monkeypatch.setattr(reader, "_computed", lambda _, windows, needed: [outputs for _ in windows])
     line = {"context": "cats nine zebra quagga", "question": "nine?"}
     assert len(list(reader.predict([json.dumps(line)] * 2))) == 2
     assert passes == [["?", "nine", "quagga", "zebra"]]
