@@ -94,8 +94,8 @@ class ModelConfig:
 
     def unused(self) -> dict[str, str]:
         """Fields without effect given the others, each with the setting that gives it one."""
-        attention = "encoder_attention"
-        return {f"{attention}.{k}": v for k, v in getattr(self, attention).unused().items()}
+        unused = self.encoder_attention.unused()
+        return {f"encoder_attention.{field}": setting for field, setting in unused.items()}
 
     def sizes(self, dtype: Any = None) -> "Sizes":
         """The fields that attentions read; `dtype` is that of activations."""

@@ -63,8 +63,7 @@ def score(
     }
     signatures = {"sacrebleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
     if has_moses(language):
-        # Forced: sacreBLEU would warn that the text is tokenised.
-        tokenized, code = BLEU(lowercase=lowercase, tokenize="none", force=True), code_of(language)
+        tokenized, code = _bleu(None, lowercase=lowercase), code_of(language)
         metrics["tokenized_bleu"] = tokenized.corpus_score(
             _moses(hypotheses, code), [_moses(references, code)]
         ).score
@@ -153,9 +152,10 @@ def bleu_error(
     options: dict[str, Any] = {"max_ngram_order": longest, "smooth_method": smoothing}
     texts = [hypotheses, *([] if baseline is None else [baseline]), references]
     if tokenized:
-        texts, language = [_moses(lines, code_of(language)) for lines in texts], ""
+        texts = [_moses(lines, code_of(language)) for lines in texts]
     *systems, reference = map(tuple, texts)
-    counts = [_ngram_counts(system, reference, language, longest) for system in systems]
+    of = None if tokenized else language
+    counts = [_ngram_counts(system, reference, of, longest) for system in systems]
     random, size, differences = np.random.default_rng(12345), len(references), []
     for _ in range(resamples):
         weights = np.bincount(random.integers(0, size, size), minlength=size)
@@ -166,15 +166,11 @@ def bleu_error(
 
 @functools.lru_cache(maxsize=64)  # a page compares each system with several others
 def _ngram_counts(
-    hypotheses: tuple[str, ...], references: tuple[str, ...], language: str, order: int
+    hypotheses: tuple[str, ...], references: tuple[str, ...], language: str | None, order: int
 ) -> Int[np.ndarray, "n counts"]:
-    """For each sentence both lengths, and the matches and totals of n-grams of each order.
-
-    Args:
-      language: "" for texts of tokens.
-    """
-    options: dict[str, Any] = {"effective_order": True, "max_ngram_order": order}
-    bleu = _bleu(language, **options) if language else BLEU(tokenize="none", force=True, **options)
+    """For each sentence both lengths, and the matches and totals of n-grams of each order; language
+    as of `_bleu`."""
+    bleu = _bleu(language, effective_order=True, max_ngram_order=order)
     scores = (bleu.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True))
     return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores])
 
@@ -209,7 +205,10 @@ def ngrams(
     return [(score.score, score.precisions[-1]) for score in scores]
 
 
-def _bleu(language: str, **options: Any) -> BLEU:
+def _bleu(language: str | None, **options: Any) -> BLEU:
+    """BLEU of texts in a language, or if it is None of tokens separated by spaces."""
+    if language is None:  # forced: sacreBLEU would warn that the text is tokenised
+        return BLEU(tokenize="none", force=True, **options)
     return BLEU(tokenize=sacrebleu_tokenizer(language), **options)
 
 

@@ -17,7 +17,6 @@ SPEED, ANSWERS = "speed.json", "examples.json"
 def _once(
     name: str,
     table: str,
-    keys: Sequence[str],
     folders: Sequence[Path],
     make: Callable[[], dict[str, Any]],
     fits: Callable[[Mapping[str, Any]], bool],
@@ -27,7 +26,6 @@ def _once(
 
     Args:
       table: the names of the table and the scale.
-      keys: the keys of the rows that are used.
     """
     from common_jax.io.json_files import read_json
     from launch.measure.timing import machine
@@ -36,7 +34,7 @@ def _once(
         known = read_json(file).value if file.exists() else {}
         rows = known.get("rows", {}) if known.get("of") == table else {}
         if rows and fits(rows):
-            return {**known, "rows": {key: rows[key] for key in keys if key in rows}}
+            return known
     busy = os.getloadavg()[0]
     rows = make()
     values = {"of": table, **machine(busy), "rows": rows}
@@ -74,7 +72,7 @@ def speeds_of(
         for row, rounds in measure_rounds(configs, steps).items()
     }
     some = lambda rows: rows.keys() <= configs.keys()
-    return _once(SPEED, table, [*configs], folders, measure, some) if len(configs) > 1 else {}
+    return _once(SPEED, table, folders, measure, some) if len(configs) > 1 else {}
 
 
 def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
@@ -119,7 +117,7 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
     )
     if not examples:
         return {}
-    values = _once(ANSWERS, table, [*rows_of], folders, make, has_all)
+    values = _once(ANSWERS, table, folders, make, has_all)
     answers = {
         name: {row: values["rows"][name][row] for row in rows} for name, rows in rows_of.items()
     }

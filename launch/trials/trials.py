@@ -146,13 +146,14 @@ def grid_trials(
     first_point = itertools.chain(*(axis.points[0] for axis in axes))
     first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
     base = parse(next(iter(files.values())), [*overrides, *first])
-    names = short_keys(type(base))
+    full_names = short_keys(type(base))
+    full = lambda key: full_names.get(key, key)
+    keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
     for field in swept:
-        if [names.get(other, other) for other in swept].count(names.get(field, field)) > 1:
+        if [*map(full, swept)].count(full(field)) > 1:
             raise UserError(f"{field}: swept twice")
-        for override in overrides:
-            key = override.removeprefix("--config.").partition("=")[0]
-            if names.get(key, key) == names.get(field, field):
+        for key in keys:
+            if full(key) == full(field):
                 raise UserError(f"{field}: swept, and set with --config.{key} too")
     count = math.prod([seeds, len(files), *(len(axis.points) for axis in axes)])
     if count > _MOST:
