@@ -30,9 +30,9 @@ translator's --beam_size (--workdir RUN --help lists them), to eval/<split>-beam
 --workdir of one corpus are an ensemble, whose probabilities are averaged; it writes to
 eval/<split>-ensemble<N>.* of the first run. --data scores other files with the run's vocabulary;
 only these are prepared, and --config.data.KEY=VALUE describes them where they differ from the
-run's. --task squad scores a file {id: answer} without a run. Of questions with adversarial
-variants, ids ID-VARIANT, the worst counts with --adversarial, and always in the published files of
-adversarial SQuAD.
+run's. --task squad scores answers without a run: a file {id: answer}, or a table of id and answer,
+as launch.predict writes it. Of questions with adversarial variants, ids ID-VARIANT, the worst
+counts with --adversarial, and always in the published files of adversarial SQuAD.
 
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
@@ -57,7 +57,8 @@ def main(argv: list[str]) -> None:
     )
     add("--against", metavar="RUN", help="folder of another run, scored on the same examples")
     add("--task", choices=["squad"], help="score a file of predictions, not a run")
-    add("--predictions", metavar="FILE", help="predictions: {id: answer, ...}")
+    text = "predictions: {id: answer, ...}, or a table of id and answer"
+    add("--predictions", metavar="FILE", help=text)
     text = "examples to score, with their answers; several joined by commas, as data.test"
     add("--data", metavar="FILE", help=text)
     add("--name", help="name of the scores of --data (that of the file)")

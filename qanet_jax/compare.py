@@ -25,10 +25,10 @@ from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
 from common_jax.metrics.paired import permutation_p
 from common_jax.text.squad import Answer, Question
+from qanet_jax.answer_files import read_predictions
 from qanet_jax.data.text import TokenizedText, input_line
 from qanet_jax.metrics import ANSWER_LENGTHS
 from qanet_jax.metrics import scores as question_scores
-from qanet_jax.score import read_predictions
 
 # Notes of `SpanExtraction.score`: number of questions, exact match and F1 of each kind.
 ByKind = dict[str, tuple[int, float, float]]

@@ -16,6 +16,7 @@ from common_jax.io.json_files import read_json
 from common_jax.text.squad import IMPOSSIBLE, is_impossible, question_id
 from qanet_jax import metrics as spans
 from qanet_jax import triviaqa_metrics
+from qanet_jax.answer_files import read_predictions
 
 # The published files of adversarial SQuAD: AddSent and AddOneSent.
 _ADVERSARIAL = ("sample1k-HCVerifyAll.json", "sample1k-HCVerifySample.json")
@@ -81,7 +82,7 @@ def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
 def score_files(
     predictions: str | Path, data: str | Path, adversarial: bool = False
 ) -> dict[str, float]:
-    """Scores a file of predictions, {id: text}, on a file of SQuAD's format, or a table.
+    """Scores a file of predictions (`read_predictions`) on a file of SQuAD's format, or a table.
 
     Returns the scores and the numbers of `questions`, of `unanswered` ones, and of `impossible`
     ones if there are any, which are left out. Only the texts of answers are used, as in the
@@ -131,14 +132,3 @@ def _read_squad_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
                 if not golds[key]:
                     raise UserError(f"{question.place}: no answers to score by")
     return golds, impossible
-
-
-def read_predictions(path: str | Path) -> dict[str, str]:
-    """The answers of a file {id: answer}; raises UserError if it is missing or malformed."""
-    node = read_json(path)
-    if type(node.value) is not dict:
-        raise UserError(f"{path}: needs one object, {{id: answer, ...}}")
-    wrong = next((key for key, text in node.value.items() if type(text) is not str), None)
-    if wrong is not None:
-        raise UserError(f"{path}: the answer of {wrong!r} is not a string")
-    return node.value

@@ -153,7 +153,7 @@ class TableRecords(Records):
                 collected.reject(f"{len(row.cells)} columns, not {len(self.header)}", row.place)
                 continue
             columns = dict(zip(self.header, row.cells, strict=False))
-            yield Record(Input(row.place, row.fields), columns)
+            yield Record(Input(row.place, {**row.fields, **self._identity(columns)}), columns)
 
     def _objects(self, collected: _Collected) -> Iterator[Record]:
         paths, read = self.table.paths.fields, reader("text")
@@ -162,11 +162,14 @@ class TableRecords(Records):
             value: Mapping[str, Any] | Unanswered
             try:
                 value = {name: read(node, path) for name, path in paths.items()}
-                if self.schema.line == "json":
-                    value |= _id_field(columns)
+                value |= self._identity(columns)
             except UserError as error:
                 value = Unanswered(str(error))
             yield Record(Input(node.place, value), columns)
+
+    def _identity(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The id of a row, for predictors whose lines can have one."""
+        return _id_field(columns) if self.schema.line == "json" else {}
 
 
 def _id_field(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -306,8 +306,14 @@ MISTAKES = {
     "predictions in a list": Mistake(
         "evaluate",
         SCORE,
-        "p.json: needs one object, {id: answer",
+        "p.json: needs one object, {id: answer, ...}, or rows of id and answer; it has no row",
         files(p_json="[]", d_json=squad()),
+    ),
+    "two predictions for a question": Mistake(
+        "evaluate",
+        SCORE,
+        r"p\.json:2: repeats the id '1'",
+        files(p_json='{"id": "1", "answer": "b"}\n{"id": 1, "answer": "c"}\n', d_json=squad()),
     ),
     "predictions of other questions": Mistake(
         "evaluate",

@@ -1,0 +1,103 @@
+"""Files of answers are scored as the official object {id: answer} with the same answers is."""
+
+import json
+
+import pytest
+
+from common_jax.deploy.records import file_records, results_to
+from common_jax.errors import UserError
+from common_jax.predictor import Unanswered
+from common_jax.predictor_schema import Schema, Text
+from qanet_jax.answer_files import read_predictions
+from qanet_jax.reading import SpanAnswer
+from qanet_jax.score import score_files
+
+CONTEXT = "Ada and Bob sing."
+SCHEMA = Schema("Reading", (Text("context", "C"), Text("question", "Q")), "json")
+PREDICTED = {"m1": "Ada", "7": "Bob", "m3": ""}  # "": could not be answered
+GOLDS = {"m1": "Ada", "7": "Ada", "m3": "Bob"}
+ROWS = [{"id": i, "context": CONTEXT, "question": "Who?"} for i in GOLDS]
+GOLD_ROWS = [{**row, "answer": GOLDS[row["id"]]} for row in ROWS]
+QAS = [
+    {"id": i, "question": "Who?", "answers": [{"text": g, "answer_start": CONTEXT.index(g)}]}
+    for i, g in GOLDS.items()
+]
+SQUAD = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QAS}]}]}
+
+
+def comma_separated(rows):
+    lines = [list(rows[0]), *(row.values() for row in rows)]
+    return "".join(",".join(map(json.dumps, line)) + "\n" for line in lines)
+
+
+def json_lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+INPUTS = {  # of `launch.predict`, by name
+    "squad.json": json.dumps(SQUAD),
+    "rows.jsonl": json_lines(ROWS),
+    "gold.jsonl": json_lines(GOLD_ROWS),
+    "rows.csv": comma_separated(ROWS),
+    "gold.csv": comma_separated(GOLD_ROWS),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [(name, ending) for name in INPUTS for ending in ("jsonl", "txt", "csv")
+     if name.endswith("csv") or ending != "csv"],
+)  # fmt: skip
+def test_what_predict_writes_is_scored(name, output, tmp_path):
+    (tmp_path / name).write_text(INPUTS[name])
+    records = file_records(tmp_path / name, "", SCHEMA)
+    answers = tmp_path / f"answers.{output}"
+    with answers.open("w", newline="") as file:
+        results = results_to(answers, records, file, SCHEMA)
+        for record, text in zip(records, PREDICTED.values(), strict=True):
+            identity = {"id": record.input.value["id"]}
+            answer = SpanAnswer(**identity, answer=text, start=0, end=3, probability=1.0, next=[])
+            results.write(record, answer if text else Unanswered("too long"))
+        results.close()
+    (tmp_path / "official.json").write_text('{"m1": "Ada", "7": "Bob"}')
+    (tmp_path / "dev.json").write_text(json.dumps(SQUAD))
+    expected = score_files(tmp_path / "official.json", tmp_path / "dev.json")
+    assert score_files(answers, tmp_path / "dev.json") == expected
+    assert expected == {
+        **{"exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 / 3)},
+        **{"questions": 3, "unanswered": 1},
+    }
+
+
+FILES = {  # with the answers in them, or the error
+    '{"m1": "Ada"}': {"m1": "Ada"},
+    '{\n "m1": "Ada",\n "m2": ""\n}': {"m1": "Ada", "m2": ""},
+    '{"id": "m1", "answer": "Ada", "start": 0}': {"m1": "Ada"},
+    '{"id": 7, "answer": "Ada"}\n\n{"id": "m2", "answer": "Bob"}\n': {"7": "Ada", "m2": "Bob"},
+    '[{"id": "m1", "answer": "Ada"}]': {"m1": "Ada"},
+    '{"qid": "m1", "answer": "Ada"}\n{"qid": "m2", "error": "long"}\n': {"m1": "Ada"},
+    '{"m1": null}': "the answer of 'm1' is not a string",
+    '{"answer": "Ada"}': "a:1: no 'id'; it has answer",
+    '{"id": null, "answer": "Ada"}': "a:1: id: empty",
+    '{"id": "m1", "answer": null}': "a:1: answer: null where a string is needed",
+    '{"id": "m1", "answer": "Ada"}\n{"id": "m2"}\n': "a:2: no 'answer'; it has id",
+    '{"id": "1", "answer": "Ada"}\n{"id": 1, "answer": "Bob"}\n': "a:2: repeats the id '1'",
+    '{"id": "m1", "answer": "Ada", "error": "x"}': "a:1: has both answer and error",
+    '{"id": "m1", "answer": "Ada"}\n{"id": "m2", "ans': "a:2:14: not JSON",
+    "id,answer\nm1,Ada,Bob\n": "a:2: 3 columns where 2 are needed",
+    "id,answer,answer\nm1,Ada,Bob\n": "a:1: several columns are named 'answer'",
+    "Ada\nBob\n": "a: needs one object, {id: answer, ...}, or rows of id and answer; it has Ada",
+    "": "a: needs one object, {id: answer, ...}, or rows of id and answer; it has no row",
+}
+
+
+@pytest.mark.parametrize("content", FILES)
+def test_answers_of_a_file(content, tmp_path):
+    (tmp_path / "a").write_text(content)
+    expected = FILES[content]
+    if isinstance(expected, dict):
+        assert read_predictions(tmp_path / "a") == expected
+    else:
+        with pytest.raises(UserError) as error:
+            read_predictions(tmp_path / "a")
+        assert expected in str(error.value)
