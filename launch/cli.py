@@ -279,13 +279,14 @@ def program() -> str:
     return CONSOLE if Path(sys.argv[0]).name == CONSOLE else MODULE
 
 
-def spelled(text: str, prefix: str = "") -> str:
+def spelled(text: str, uv: bool = False) -> str:
     """Text with its commands as this one was started: by `python -m` or the console command.
 
     Args:
-      prefix: in front of each, such as "uv run ".
+      uv: whether with `uv run` in front of each, if uv started this process.
     """
     typed = f"{CONSOLE} " if program() == CONSOLE else f"{MODULE}."
+    prefix = "uv run " if uv and "UV" in os.environ else ""  # uv sets UV in its processes
     return text.replace(f"{MODULE}.", prefix + typed)
 
 

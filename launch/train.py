@@ -1,7 +1,6 @@
 """Trains a model from a config and scores it."""
 
 import json
-import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -99,9 +98,8 @@ def main(argv: list[str]) -> None:
     _print_scores(run)
     if run.scored:
         print("\n".join(["", *run.scored[run.task.splits[-1]].examples, ""]))
-        uv = "uv run " if "UV" in os.environ else ""  # uv sets UV in its processes
         commands = run.task.next_commands(str(run.path))
-        print("next:", *(spelled(command, uv) for command in commands), sep="\n  ")
+        print("next:", *(spelled(command, uv=True) for command in commands), sep="\n  ")
 
 
 def _print_scores(run: "Run") -> None:

@@ -30,7 +30,7 @@ from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
 from common_jax.io.named import is_foreign, is_name, located
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import NAMES, AnyPath, as_path, in_bucket
 
 VERSION = 1
 CARD = "README.md"
@@ -147,7 +147,8 @@ class Export:
 
     def _read(self) -> Manifest:
         if not os.path.isdir(self.path):
-            what = "not a folder" if os.path.exists(self.path) else "no such folder"
+            exists = os.path.exists(self.path)
+            what = "not a folder" if exists else f"no such folder; {NAMES}"
             raise UserError(f"{self.path}: {what}")
         if not self.file.is_file():
             raise UserError(self._missing(self.path))

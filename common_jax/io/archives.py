@@ -26,7 +26,7 @@ from common_jax.fields import require
 from common_jax.io import copies
 from common_jax.io.checksums import is_inside
 from common_jax.io.hub import LARGEST
-from common_jax.io.paths import HTTPS, expand_user
+from common_jax.io.paths import HTTPS, NAMES, expand_user
 
 CACHE = f"{copies.CACHE}/archives"
 _ENDINGS = (".zip", ".tar.gz", ".tgz", ".tar")
@@ -56,7 +56,7 @@ def download(url: str) -> Path:
     address, _, fragment = url.partition("#")
     require(
         _path(address).endswith(_ENDINGS),
-        f"{url}: not the address of an archive ({', '.join(_ENDINGS)})",
+        f"{url}: not the address of an archive ({', '.join(_ENDINGS)}); {NAMES}",
     )
     digest = _SHA256.fullmatch(fragment)
     require(digest is not None or not fragment, f"{url}: write #sha256= and 64 digits of 0-9a-f")

@@ -6,9 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from common_jax.errors import UserError
 from common_jax.fields import nearest
-from common_jax.io.paths import HF, HTTPS, AnyPath, as_path
-
-DEMO = "demo:"
+from common_jax.io.paths import DEMO, HF, HTTPS, AnyPath, as_path
 
 
 def is_name(path: str | os.PathLike[str]) -> bool:

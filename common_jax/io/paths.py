@@ -17,7 +17,8 @@ if not TYPE_CHECKING:
     AnyPath = PurePath
 
 GS = "gs://"
-HF, HTTPS = "hf://", "https://"  # of names of models (`common_jax.io.named`)
+HF, HTTPS, DEMO = "hf://", "https://", "demo:"  # of names of models (`common_jax.io.named`)
+NAMES = f"models also by name: {HF}OWNER/NAME@REVISION, {HTTPS}HOST/ARCHIVE.zip, {DEMO}NAME"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/|$)")
 
@@ -42,7 +43,7 @@ def as_path(path: str | os.PathLike[str]) -> AnyPath:
         raise UserError(f"{text}: write the path alone, without file://")
     raise UserError(
         f"{text}: of URLs, only {GS} is supported: Orbax, which writes checkpoints, would take "
-        f"{scheme}:// for a local folder; use {GS}BUCKET/FOLDER, or a mounted folder"
+        f"{scheme}:// for a local folder; use {GS}BUCKET/FOLDER, or a mounted folder; {NAMES}"
     )
 
 

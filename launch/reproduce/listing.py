@@ -1,18 +1,18 @@
 """Listings: of tables, of stored trials, and of a table's trials with estimates of their hours."""
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from common_jax.document import markdown_table
+from launch.cli import command_line, spelled
 from launch.measure.compile import ENVIRONMENT
 from launch.reproduce.archive import path_of
 from launch.reproduce.spec import TableSpec
 from launch.reproduce.trials import ROW, corpora_of, trials_of
-from launch.trials.local_executor import command
+from launch.trials.local_executor import arguments
 from launch.trials.status import find
 from launch.trials.train import summary
 from launch.trials.trials import Trial
@@ -117,7 +117,8 @@ Made by `python -m launch.reproduce --list --keep`.
 def print_trials(trials: Sequence[Trial], topology: str | None) -> None:
     """Prints each trial with its status and command, and the hours of each row on a topology."""
     for trial in trials:
-        print(f"{trial.name}: {summary(find(trial))}\n  {shlex.join(command(trial)[1:])}")
+        command = spelled(command_line("train", arguments(trial)), uv=True)
+        print(f"{trial.name}: {summary(find(trial))}\n  {command}")
     if topology is not None:
         os.environ |= ENVIRONMENT  # only here: trials would inherit it
         from launch.measure.compile import topology_devices

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common_jax.errors import UserError
-from common_jax.io.named import DEMO, demos, short_name
+from common_jax.io.named import demos, short_name
+from common_jax.io.paths import DEMO
 from launch.cli import (
     Parser,
     add_memory,

@@ -27,11 +27,16 @@ from launch.trials.trials import Trial
 POLL_SECONDS = 1.0
 
 
-def command(trial: Trial) -> list[str]:
-    """The command that trains or resumes a trial."""
-    program = [*module_command("train"), "--config", trial.file, *trial.overrides]
+def arguments(trial: Trial) -> list[str]:
+    """The arguments with which `launch.train` trains or resumes a trial."""
     # a single process, even if a scheduler started the sweep as one of several
-    return [*program, "--workdir", str(trial.workdir.path), "--num_processes", "1"]
+    folder = ["--workdir", str(trial.workdir.path), "--num_processes", "1"]
+    return ["--config", trial.file, *trial.overrides, *folder]
+
+
+def command(trial: Trial) -> list[str]:
+    """The command line of the process of a trial."""
+    return [*module_command("train"), *arguments(trial)]
 
 
 class Process:

@@ -428,6 +428,12 @@ MISTAKES = {
     "no address of an archive": Mistake(
         "predict", "--model https://[abc/m.zip", "not the address of an archive"
     ),
+    "a model at an address without encryption": Mistake(
+        "predict", "--model http://example.org/m.zip", "also by name: hf://.*, https://HOST/ARCH"
+    ),
+    "a model of a hub without hf://": Mistake(
+        "predict", "--model ada/translator", "no such folder; models also by name: hf://OWNER/NA"
+    ),
     "a misspelt demo": Mistake("predict", "--model demo:csam", "did you mean 'csan'"),
     "a vocabulary of a model without a revision": Mistake(
         "train csan", "--config.data.vocabulary_from=hf://ada/mt", "hf://ada/mt: has no revision"

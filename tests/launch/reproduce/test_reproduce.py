@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import statistics
+import sys
 import zipfile
 
 import jax
@@ -316,10 +317,20 @@ def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(fol
     assert made(folder, "some", "--seeds", "1")[0].count("| bi-CNN |") == page.count("| bi-CNN |")
 
 
-def test_a_dry_run_lists_commands(folders, capsys):
+@pytest.mark.parametrize(
+    ("program", "start"),
+    [("reproduce.py", "python -m launch.train"), ("/bin/conv-attention", "conv-attention train")],
+)
+@pytest.mark.parametrize("folder", [".", "launch"])
+def test_a_dry_run_lists_commands(folders, folder, program, start, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT / folder)
+    monkeypatch.delenv("UV", raising=False)
+    monkeypatch.setattr(sys, "argv", [program])
     reproduce.main(["attconv/toy", "--out", "x", "--dry_run"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8 and "launch.train --config configs/attconv/quickstart.py:cnn" in lines[1]
+    assert len(lines) == 8
+    config = "configs/attconv/quickstart.py" if folder == "." else "attconv/quickstart"
+    assert lines[1].startswith(f"  {start} --config {config}:cnn ")
 
 
 @pytest.mark.parametrize(
