@@ -135,7 +135,8 @@ class TrainConfig:
         0 is never.
       compute_dtype: of activations and matrix products; parameters and losses are float32.
       accumulate: number of parts of a batch whose gradients are computed in turn and summed, for
-        batches larger than memory or a CPU's cache; the step is the same.
+        batches larger than memory or a CPU's cache; the step is the same up to rounding, but for
+        dropout, whose masks are drawn for each part.
       steps_per_call: largest number of steps in one dispatch, for steps shorter than its overhead;
         their batches have one shape.
       ema_decay: of an exponential moving average of the parameters, min(ema_decay, (1 + n) /

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from common_jax.errors import UserError
@@ -111,8 +112,20 @@ class WatchedFolder:
             relative = "" if relative == "." else relative
             if CONFIG in files or relative.count(os.sep) >= _MAX_DEPTH - 1:
                 names.clear()
-            names[:] = sorted(name for name in names if not name.startswith((".", "__")))
+            names[:] = sorted(
+                name
+                for name in names
+                if not name.startswith((".", "__")) and not self._leads_back(Path(folder, name))
+            )
             yield relative.replace(os.sep, "/"), set(files)
+
+    def _leads_back(self, folder: Path) -> bool:
+        """Whether a folder is a link to one that contains a folder on the way to it: above the
+        watched folder, or in a cycle."""
+        if not folder.is_symlink():
+            return False
+        target, depth = folder.resolve(), len(folder.relative_to(self.path).parts)
+        return any(above.resolve().is_relative_to(target) for above in [*folder.parents][:depth])
 
 
 def _trial_names(file: AnyPath) -> list[str]:

@@ -64,6 +64,18 @@ def test_the_runs_and_trials_of_a_folder_are_found(runs):
     assert [*WatchedFolder(runs / "csan" / "first", 0.0).runs] == ["."]
 
 
+def test_links_lead_neither_above_the_folder_nor_in_a_cycle(tmp_path):
+    write(tmp_path / "outside" / "run")
+    write(tmp_path / "watched" / "a" / "run")
+    write(tmp_path / "disk" / "run")
+    links = {"up": "..", "self": ".", "a/up": "../..", "a/of_b": "../b", "disk": "../disk"}
+    (tmp_path / "watched" / "b").mkdir()
+    for link, target in {**links, "b/of_a": "../a", "../disk/up": "..", "a/top": "/"}.items():
+        (tmp_path / "watched" / link).symlink_to(target)
+    expected = ["a/run", "b/of_a/run", "disk/run"]
+    assert sorted(WatchedFolder(tmp_path / "watched", 0.0).runs) == expected
+
+
 def test_a_page_has_all_runs_escaped_and_the_chosen_ones_compared(runs):
     with TestClient(application(runs).app, "http://127.0.0.1") as client:
         page = client.get("/").text
