@@ -156,9 +156,9 @@ def _load_programs(export: Export, max_memory: float, limits: Limits | None) -> 
         require_memory(export, limits.memory)
     cls, vocabulary, settings = _text_interface(export)
     require_rows(export, cls.tables(vocabulary))
-    versions = export.manifest.versions
+    made_with = str(export.manifest.versions.get("jax", "0"))
     programs = ExportedPrograms(
-        export.path, export.manifest.programs, str(versions.get("jax", "0")), limits
+        export.path, export.manifest.programs, made_with, export.digests, limits
     )
     programs.memory = max_memory
     return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))

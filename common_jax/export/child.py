@@ -1,6 +1,7 @@
 """Compiles and runs an untrusted export's programs in a process with limits of time and memory.
 
-The two exchange file names, JSON and safetensors: nothing that the process sends is executed.
+The two exchange file names, JSON and safetensors: nothing that the process sends is executed. The
+process reads no other files than those that were verified, and ends with this one.
 """
 
 import contextlib
@@ -31,6 +32,7 @@ ERRORS = {"error": UserError, "too large": InputTooLargeError}  # by their names
 _MODULE = "common_jax.export.child_main"
 _LONGEST = 2**30  # bytes of an answer
 _TICK = 0.05  # seconds between two checks of the limits
+_LATER = 1.0  # seconds after its limit, at which the process ends by itself
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -55,8 +57,13 @@ class ChildPrograms:
     """The programs of the export in a folder, in a process that starts at the first call. Calls of
     several threads are serialized."""
 
-    def __init__(self, path: Path, limits: Limits):
-        self._path, self._limits, self._lock = path, limits, threading.Lock()
+    def __init__(self, path: Path, digests: Mapping[str, str] | None, limits: Limits):
+        """
+        Args:
+          digests: as of `common_jax.export.stablehlo.Programs`.
+        """
+        self._path, self._digests, self._limits = path, digests, limits
+        self._lock = threading.Lock()
         self._process: subprocess.Popen | None = None
         self._connection: Connection | None = None
 
@@ -125,15 +132,17 @@ class ChildPrograms:
 
     def _start(self) -> Connection:
         ours, theirs = multiprocessing.Pipe()
+        seconds = str(self._limits.seconds + _LATER)
         with theirs:
             self._process = subprocess.Popen(
-                module_process(_MODULE, str(theirs.fileno()), str(self._path)),
+                module_process(_MODULE, str(theirs.fileno()), str(self._path), seconds),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
         self._connection = ours
+        ours.send_bytes(json.dumps(self._digests).encode())
         return ours
 
     def _reason(self, error: Exception) -> str:

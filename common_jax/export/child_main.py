@@ -1,7 +1,11 @@
 """The process of `common_jax.export.child`."""
 
 import json
+import os
+import select
+import signal
 import sys
+import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -14,15 +18,19 @@ from common_jax.export.stablehlo import Programs
 from common_jax.predictor import Compute, InputTooLargeError
 
 
-def _serve(connection: Connection, path: Path) -> None:
-    """Answers calls until the other side closes."""
-    programs = Programs(path, store=False)  # what they leave on disk is not trusted
+def _serve(connection: Connection, path: Path, seconds: float) -> None:
+    """Answers calls until the other side closes, or one has taken `seconds`."""
+    digests = json.loads(connection.recv_bytes())
+    programs = Programs(path, digests, store=False)  # what they leave on disk is not trusted
     computes: dict[str, Compute] = {}
     while True:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         try:
             request, arrays = json.loads(connection.recv_bytes()), connection.recv_bytes()
         except EOFError:
             return
+        # SIGALRM ends the process, also inside a program, and without the other side
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         file = request["program"]
         try:
             if file not in computes:
@@ -44,6 +52,17 @@ def _serve(connection: Connection, path: Path) -> None:
         )
 
 
+def _end_with(connection: Connection) -> None:
+    """Ends this process, also in a call, when the other side is closed."""
+    closed = select.poll()
+    closed.register(connection.fileno(), 0)  # reports only that
+    closed.poll()
+    os._exit(1)
+
+
 def main() -> None:
-    """Serves the connection of the file descriptor argv[1] for the export in the folder argv[2]."""
-    _serve(Connection(int(sys.argv[1])), Path(sys.argv[2]))
+    """Serves the connection of the file descriptor argv[1] for the export in the folder argv[2],
+    with at most argv[3] seconds for a call."""
+    connection = Connection(int(sys.argv[1]))
+    threading.Thread(target=_end_with, args=[connection], daemon=True).start()
+    _serve(connection, Path(sys.argv[2]), float(sys.argv[3]))

@@ -87,6 +87,7 @@ class Export:
 
     Attributes:
       is_foreign: whether it is from a hub or an archive, and hence not trusted.
+      digests: the SHA-256 of each file, by name, as verified.
     """
 
     def __init__(self, path: str | AnyPath):
@@ -106,6 +107,7 @@ class Export:
         self.path = local_copy(located(path))
         with error_context(str(path)) if is_name(path) else contextlib.nullcontext():
             self.manifest = self._verified()
+            self.digests = checksums.digests(self.path)
             if self.is_foreign:
                 self._require_foreign()
 

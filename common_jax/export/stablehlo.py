@@ -5,6 +5,7 @@ A program maps parameters and arrays to arrays; numbers of rows and lengths are 
 
 import contextlib
 import functools
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from common_jax.export.executables import Executables
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.operations import require_allowed
 from common_jax.export.weights import require_scales, restoring
+from common_jax.io.checksums import describe
 from common_jax.io.parameters import named_parameters, read_safetensors, require_same
 from common_jax.predictor import (
     BoundedProgram,
@@ -66,12 +68,13 @@ def _without_file_names() -> Iterator[None]:
 class Programs:
     """The programs of the export in a folder, which share its parameters."""
 
-    def __init__(self, path: Path, store: bool = True):
+    def __init__(self, path: Path, digests: Mapping[str, str] | None = None, store: bool = True):
         """
         Args:
+          digests: the SHA-256 of each file that may be read, by name; None for any content.
           store: whether executables are kept in jax's compilation cache, and found there.
         """
-        self._path, self._store = path, store
+        self._path, self._digests, self._store = path, digests, store
 
     def compute(self, file: str, memory: float) -> Compute:
         """The program of a file, compiled when it is called.
@@ -80,11 +83,12 @@ class Programs:
           memory: the most that a computation may need, in GiB.
 
         Raises:
-          UserError: if it cannot be read, does anything but compute on arrays, or expects other
-            parameters than the export's.
+          UserError: if it cannot be read, is another file than that with the digest, does anything
+            but compute on arrays, or expects other parameters than the export's.
         """
         place = self._path / PROGRAMS / file
         content = _content(place)
+        self._require(f"{PROGRAMS}/{file}", hashlib.sha256(content).hexdigest())
         stored = Executables.of(content, self._params) if self._store else None
         read = functools.cache(lambda: jax.jit(self._program(place, content).call))
         if stored is None or not stored.folder.exists():
@@ -115,9 +119,19 @@ class Programs:
 
     @functools.cached_property
     def _params(self) -> dict[str, Any]:
-        params = read_safetensors(self._path / PARAMETERS)
-        require_scales(str(self._path / PARAMETERS), params)
+        file = self._path / PARAMETERS
+        params = read_safetensors(file)
+        if self._digests is not None:
+            self._require(PARAMETERS, describe(file)["sha256"])
+        require_scales(str(file), params)
         return jax.device_put(params)
+
+    def _require(self, name: str, digest: str) -> None:
+        """Raises UserError for the digest of another file than the one that was verified."""
+        if self._digests is not None and self._digests.get(name) != digest:
+            raise UserError(
+                f"{self._path / name}: has changed since the export was loaded; load it again"
+            )
 
 
 def _content(file: Path) -> bytes:
@@ -135,12 +149,14 @@ class ExportedPrograms(CompiledFunctions):
         path: Path,
         choices: Mapping[str, Mapping[str, int]],
         made_with: str,
+        digests: Mapping[str, str],
         limits: Limits | None = None,
     ):
         """
         Args:
           path: of the export.
           choices: the static arguments of each program, by its file.
+          digests: the SHA-256 of its files, by name, when they were verified.
           made_with: the version of jax; older ones may not read the programs.
           limits: of a process for untrusted programs; None runs them in this process.
 
@@ -148,7 +164,9 @@ class ExportedPrograms(CompiledFunctions):
           UserError: if this jax is older.
         """
         self._path, self._choices = path, choices
-        self._programs = Programs(path) if limits is None else ChildPrograms(path, limits)
+        self._programs = (
+            Programs(path, digests) if limits is None else ChildPrograms(path, digests, limits)
+        )
         self.at_once = parallel_batches() if limits is None else 1
         if _numbers(jax.__version__) < _numbers(made_with):
             raise UserError(

@@ -1,23 +1,29 @@
 """Forged programs of exports: refused before they are compiled, or ended by a limit."""
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from safetensors.numpy import save_file
+from safetensors.numpy import save, save_file
 
 from common_jax.errors import UserError
 from common_jax.export.child import ChildPrograms, Limits
 from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.stablehlo import Programs
+from common_jax.io.checksums import digests, seal
 from common_jax.predictor import MEMORY
 
+ROOT = Path(__file__).parents[3]
 ARRAYS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 FILE = "program.stablehlo"
 
@@ -57,7 +63,7 @@ def right(params, arrays):
 
 
 def child(folder, **limits):
-    return ChildPrograms(folder, Limits(**limits))
+    return ChildPrograms(folder, None, Limits(**limits))
 
 
 @pytest.fixture
@@ -114,6 +120,69 @@ def test_a_loop_is_ended_while_others_are_answered(tmp_path, ended):
     assert thread.is_alive()
     thread.join(60)
     assert errors[0].endswith("program.stablehlo: ran for more than 20 s, and was ended")
+
+
+COMMAND = """
+import os, signal, sys, threading
+from pathlib import Path
+from safetensors.numpy import load
+from common_jax.export.child import ChildPrograms, Limits
+folder, file, number, seconds = sys.argv[1:]
+programs = ChildPrograms(Path(folder), None, Limits(float(seconds)))
+programs._start() if int(number) == signal.SIGSTOP else programs.compute(file, 4.0)
+print(programs._process.pid, flush=True)
+threading.Timer(2.0, os.kill, [os.getpid(), int(number)]).start()
+programs._call(file, 4.0, load(sys.stdin.buffer.read()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds"), [(signal.SIGTERM, 200), (signal.SIGKILL, 200), (signal.SIGSTOP, 4)]
+)
+def test_a_loop_ends_with_its_command_and_within_its_time(number, seconds, tmp_path):
+    """Also if the command is stopped before it could end the loop."""
+    folder = write(tmp_path / "loop", endless)
+    arguments = [str(folder), FILE, str(int(number)), str(seconds)]
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as parent:
+        parent.stdin.write(save(ARRAYS))
+        parent.stdin.close()
+        process = int(parent.stdout.readline())
+        try:
+            ends = time.monotonic() + 60
+            while is_running(process):
+                assert time.monotonic() < ends
+                time.sleep(0.1)
+        finally:
+            parent.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def is_running(process):
+    """Whether a process has not ended; a zombie has."""
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    return False
+
+
+@pytest.mark.parametrize("make", [Programs, ChildPrograms])
+@pytest.mark.parametrize("changed", [FILE, PARAMETERS])
+def test_an_exchanged_export_is_refused(changed, make, tmp_path, ended):
+    folder, other = write(tmp_path / "export", right), write(tmp_path / "other", endless)
+    save_file({"scale": np.asarray(3, np.float32)}, other / PARAMETERS)
+    seal(folder)
+    limits = [] if make is Programs else [Limits()]
+    programs = make(folder, digests(folder), *limits)
+    if make is ChildPrograms:
+        ended(programs)
+        assert programs.compute(FILE, MEMORY)(ARRAYS)["y"].tolist() == [6, 24]
+        programs.stop()  # as a limit does
+    name = changed if changed == PARAMETERS else f"{PROGRAMS}/{changed}"
+    (other / name).replace(folder / name)
+    with pytest.raises(UserError, match=f"{name}: has changed since the export was loaded"):
+        programs.compute(FILE, MEMORY)(ARRAYS)
 
 
 def test_memory_is_bounded(tmp_path, ended):
