@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 from common_jax.errors import Interrupted, UserError, causes
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 from launch.distributed import exit_process
+from launch.interrupts import ending_on_interrupt
 
 if TYPE_CHECKING:
     from common_jax.export.child import Limits as ChildLimits
@@ -355,7 +356,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     """Runs a command's `main` on the arguments, by default those of the process, and exits.
 
     The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
-    (130 on Ctrl-C, 143 on SIGTERM).
+    (130 on Ctrl-C, also inside a compiled program, and 143 on SIGTERM).
 
     Modules of the current folder can be imported, since a config can name a user's class, but do
     not hide installed ones.
@@ -367,7 +368,8 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     with contextlib.suppress(OSError):  # a folder that has been deleted
         sys.path.append(os.getcwd())
     try:
-        main(sys.argv[1:] if argv is None else [*argv])
+        with ending_on_interrupt():
+            main(sys.argv[1:] if argv is None else [*argv])
         if sys.stdout is not None:
             sys.stdout.flush()
     except UserError as error:
@@ -378,7 +380,7 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
         status = 128 + request.signal
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        status = 130
+        exit_process(130, at_once=True)
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         _silence()
     except Exception as error:

@@ -260,29 +260,38 @@ def _slurm_node(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "rank": environment.get("SLURM_LOCALID", ""), "size": size}
 
 
-def exit_process(status: int, error: BaseException | None = None) -> None:
+def exit_process(status: int, error: BaseException | None = None, *, at_once: bool = False) -> None:
     """Exits without waiting for the other processes; returns if there are none.
 
     Python's own exit would wait for them at JAX's barrier, for minutes.
 
     Args:
       error: printed with its traceback.
+      at_once: exits also without other processes, and does not wait for threads, which may be
+        inside a program without an end.
     """
     jax = sys.modules.get("jax")
     if jax is None or not jax.distributed.is_initialized():
+        if at_once:
+            _flush()
+            os._exit(status)
         return
     if any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in causes(error)):
         # If another process has died, JAX ends this one during this time.
         time.sleep(1.5 * HEARTBEAT_SECONDS)
     if error is not None:
         traceback.print_exception(error)
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or broken pipe
-            stream.flush()
+    _flush()
     ending = threading.Thread(target=jax.distributed.shutdown, daemon=True)
     ending.start()
     ending.join(LEAVE_SECONDS)
     os._exit(status)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or broken pipe
+            stream.flush()
 
 
 def _continue_in_child() -> None:

@@ -37,7 +37,7 @@ LAYERS = (
 # Inside launch, lowest first; above them the commands, which do not import each other.
 LAUNCH_LAYERS = (
     {"rendezvous"},
-    {"text_table", "distributed", "config_fields", "compiled"},
+    {"text_table", "distributed", "config_fields", "compiled", "interrupts"},
     {"cli"},
     {"measure", "pages", "trials", "completion", "web"},
     {"api"},

@@ -14,14 +14,18 @@ def threaded_map(
 ) -> Generator[R, None, None]:
     """The results in the order of the items, of which few more than `threads` are read ahead (as by
     `Executor.map` with the `buffersize` of Python 3.14)."""
-    with ThreadPoolExecutor(threads) as pool:
-        ahead = collections.deque[Future[R]]()
-        try:
-            for item in items:
-                ahead.append(pool.submit(function, item))
-                if len(ahead) > threads + 1:
-                    yield ahead.popleft().result()
-            while ahead:
+    pool = ThreadPoolExecutor(threads)
+    waits = True
+    ahead = collections.deque[Future[R]]()
+    try:
+        for item in items:
+            ahead.append(pool.submit(function, item))
+            if len(ahead) > threads + 1:
                 yield ahead.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while ahead:
+            yield ahead.popleft().result()
+    except KeyboardInterrupt:
+        waits = False  # for a function that may never return
+        raise
+    finally:
+        pool.shutdown(waits, cancel_futures=True)

@@ -1,0 +1,56 @@
+"""Ctrl-C in a command: inside a program that never returns, and in Python."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.launch.commands import ROOT
+
+CODE = """
+import hashlib, signal, sys, time
+from launch import cli, interrupts
+interrupts.SECONDS = 1.0
+def computes(argv):  # in C, without the interpreter's lock, as XLA does
+    print(flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+def computes_in_threads(argv):
+    from common_jax.io.threads import threaded_map
+    list(threaded_map(computes, [argv], 2))
+def waits(argv):
+    try:
+        print(flush=True)
+        time.sleep(100)
+    finally:
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            time.sleep(0.01)
+        print("saved", flush=True)
+def answers_itself(argv):
+    signal.signal(signal.SIGINT, lambda *_: print("saved", flush=True))
+    print(flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 5_000_000)
+cli.run(MAIN, [])
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "printed", "status"),
+    [
+        ("computes", "", 130),
+        ("computes_in_threads", "", 130),
+        ("waits", "saved", 130),
+        ("answers_itself", "saved", 0),
+    ],
+)
+def test_ctrl_c_ends_what_does_not_answer_it(main, printed, status):
+    command = [sys.executable, "-c", CODE.replace("MAIN", main)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as process:
+        assert process.stdout.readline() == "\n"
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert output.strip() == printed
+    assert errors == ("stopped\n" if status else "")
+    assert process.returncode == status
