@@ -20,6 +20,7 @@ from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.io.parameters import named_parameters
 from common_jax.layers import DROPOUT
+from common_jax.numerics import random_key
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores, Task, preparation_of
 from common_jax.training.word_level import WordLevelTask
@@ -164,8 +165,7 @@ class SentenceClassification(WordLevelTask[Config]):
         )
         tasks = self, type(self)(dataclasses.replace(self.config, data=relabelled))
         own, other = (
-            named_parameters(nn.unbox(jax.eval_shape(task.init, jax.random.key(0))))
-            for task in tasks
+            named_parameters(nn.unbox(jax.eval_shape(task.init, random_key(0)))) for task in tasks
         )
         return [name for name, leaf in own.items() if leaf.shape != other[name].shape]
 

@@ -27,7 +27,7 @@ from launch.cli import (
 from launch.compiled import keep_compiled
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 example:
   python -m launch.augment --data train-v1.1.json --out en_fr.json --forward runs/en-fr \\

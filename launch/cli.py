@@ -2,12 +2,10 @@
 
 import argparse
 import contextlib
-import errno
 import functools
 import itertools
 import logging
 import os
-import re
 import shlex
 import sys
 import warnings
@@ -15,9 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
-from common_jax.errors import Interrupted, UserError, causes
+from common_jax.errors import Interrupted, UserError
 from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.numerics import remove_variables
 from launch.distributed import exit_process
+from launch.failures import failure
 from launch.interrupts import ending_on_interrupt
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from common_jax.export.format import Export
     from common_jax.predictor import Option
 
-# system errors that the arguments or the disk cause
-_USER_ERRNOS = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-_LESS_MEMORY = (
-    "smaller batches, train.accumulate, more devices with mesh.fsdp or a smaller model need less"
-)
 CONSOLE, MODULE = "conv-attention", "python -m launch"
 ROOT = Path(__file__).resolve().parents[1]  # the folder of the packages
 RED, BOLD = 31, 1
@@ -322,17 +317,12 @@ def configure_logging(quiet: bool = False) -> None:
         logging.getLogger(name).setLevel(level)
 
 
-def out_of_memory(error: BaseException) -> str | None:
-    """The message of an out-of-memory error of host or device among an error's causes, or None."""
-    jax = sys.modules.get("jax")
-    for cause in causes(error):
-        if isinstance(cause, MemoryError):
-            return str(cause) or "Out of memory"
-        if jax and isinstance(cause, jax.errors.JaxRuntimeError):
-            match = re.search("(Ran out|Out) of memory.*|RESOURCE_EXHAUSTED.*", str(cause))
-            if match:
-                return match[0].rstrip(".")
-    return None
+def _require_utf8() -> None:
+    """Starts this process again in Python's UTF-8 mode if its locale has another encoding, in which
+    it would read names of files and texts."""
+    if sys.getfilesystemencoding() != "utf-8":
+        words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execve(sys.executable, words, {**os.environ, "PYTHONUTF8": "1"})
 
 
 def _silence() -> None:
@@ -355,6 +345,8 @@ def _error() -> str:
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
     """Runs a command's `main` on the arguments, by default those of the process, and exits.
 
+    Settings of jax that change results have their defaults, also in processes that it starts.
+
     The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
     (130 on Ctrl-C, also inside a compiled program, and 143 on SIGTERM).
 
@@ -362,9 +354,12 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     not hide installed ones.
     """
     status = 0
+    _require_utf8()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # closed, or another object
             stream.reconfigure(encoding="utf-8", errors=stream.errors)  # type: ignore[union-attr]
+    if removed := remove_variables(os.environ):
+        print(f"not used, as it would change results: {', '.join(removed)}", file=sys.stderr)
     with contextlib.suppress(OSError):  # a folder that has been deleted
         sys.path.append(os.getcwd())
     try:
@@ -384,14 +379,12 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         _silence()
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _USER_ERRNOS:
-            line = f"{error.filename or 'standard output'}: {error.strerror}"
-            _silence()
-        elif memory := out_of_memory(error):
-            line = f"{memory} ({_LESS_MEMORY})"
-        else:
+        line = failure(error)
+        if line is None:
             exit_process(1, error)
             raise
+        if isinstance(error, OSError):
+            _silence()
         print(f"{_error()} {line}", file=sys.stderr)
         status = 2
     if status:

@@ -9,7 +9,7 @@ from launch.cli import CONSOLE, Parser, run
 
 SHELLS = ("bash", "zsh", "fish")
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 It completes conv-attention, the command of the installed package. The line for bash or zsh belongs
 into ~/.bashrc or ~/.zshrc.

@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Self
 
 from common_jax.errors import UserError, causes
+from common_jax.io import bucket_state
 from common_jax.io.terminal import hangup, leave_terminal
 from launch.rendezvous import meet
 
@@ -261,9 +262,10 @@ def _slurm_node(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def exit_process(status: int, error: BaseException | None = None, *, at_once: bool = False) -> None:
-    """Exits without waiting for the other processes; returns if there are none.
+    """Exits without waiting for the other processes, or for requests to a bucket that is given up;
+    returns if there are neither.
 
-    Python's own exit would wait for them at JAX's barrier, for minutes.
+    Python's own exit would wait for them at JAX's barrier or for Orbax's threads, for minutes.
 
     Args:
       error: printed with its traceback.
@@ -271,20 +273,22 @@ def exit_process(status: int, error: BaseException | None = None, *, at_once: bo
         inside a program without an end.
     """
     jax = sys.modules.get("jax")
-    if jax is None or not jax.distributed.is_initialized():
+    several = jax is not None and jax.distributed.is_initialized()
+    if not several and not bucket_state.lost_bucket():
         if at_once:
             _flush()
             os._exit(status)
         return
-    if any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in causes(error)):
+    if several and any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in causes(error)):
         # If another process has died, JAX ends this one during this time.
         time.sleep(1.5 * HEARTBEAT_SECONDS)
     if error is not None:
         traceback.print_exception(error)
     _flush()
-    ending = threading.Thread(target=jax.distributed.shutdown, daemon=True)
-    ending.start()
-    ending.join(LEAVE_SECONDS)
+    if several:
+        ending = threading.Thread(target=jax.distributed.shutdown, daemon=True)
+        ending.start()
+        ending.join(LEAVE_SECONDS)
     os._exit(status)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from common_jax.predictor import Option
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 Prints the metrics as JSON, and writes them and the predictions to eval/<split>.* in the run's
 folder. --average K writes to eval/<split>-average<K>.*, and options of decoding, such as a

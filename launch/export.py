@@ -25,7 +25,7 @@ OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its progr
 MOST = 1000  # hypotheses or answers; more would not fit into memory
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 Writes tokenizer or vocabulary, config, parameters, checksums and a model card (README.md) into a
 new folder, in one of four formats:

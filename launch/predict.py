@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from common_jax.predictor import Option, Predictor
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 Reads the lines of standard input, and answers each when it is complete, or a file. A translator
 reads text; a question answerer JSON, {"context": ..., "question": ...}, or one question about a

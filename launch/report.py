@@ -4,7 +4,7 @@ from common_jax.io.paths import as_path
 from launch.cli import Parser, configure_logging, output_file, run
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 The page is self-contained (with Markdown, charts are files in a folder beside it). Runs of one
 family are compared with the first of them by the paired tests of launch.evaluate --against,

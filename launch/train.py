@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from launch.api.runs import Run
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 Validates every train.evaluate_every steps, stores the latest and the best checkpoint, and at the
 end scores the best on dev and test. The same command resumes an interrupted run. Every field of the
@@ -103,12 +103,16 @@ def main(argv: list[str]) -> None:
 
 
 def _print_scores(run: "Run") -> None:
-    """A line of metrics for each split, with some notes of its score."""
+    """A line of metrics for each split, with some notes of its score; and steps not applied."""
+    from common_jax.training.run_folder import not_finite
+
     for split, metrics in run.metrics.items():
         stored = run.folder.scores(split).value if run.folder.is_scored(split) else {}
         notes = {name: stored.get(name) for name in run.task.printed_notes}
         numbers = metrics | {name: note for name, note in notes.items() if note is not None}
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in numbers.items()))
+    if text := not_finite(run.lines):
+        print(f"{text}, which changed nothing")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ PACKAGE_LAYERS = {
 LAYERS = (
     {"pytrees", "renames", "document", "memory_maps"},
     {"errors", "processes", "versions", "scopes", "sharding", "masks", "dropout", "metrics"},
-    {"fields"},
+    {"fields", "numerics"},
     {"bad_examples", "columns", "predictor_answer", "predictor_schema"},
     {"io"},
     {"config", "text"},
@@ -37,7 +37,7 @@ LAYERS = (
 # Inside launch, lowest first; above them the commands, which do not import each other.
 LAUNCH_LAYERS = (
     {"rendezvous"},
-    {"text_table", "distributed", "config_fields", "compiled", "interrupts"},
+    {"text_table", "distributed", "config_fields", "compiled", "failures", "interrupts"},
     {"cli"},
     {"measure", "pages", "trials", "completion", "web"},
     {"api"},
@@ -51,6 +51,7 @@ WITHOUT_JAX = (
     "versions",
     "metrics",
     "fields",
+    "numerics",
     "renames",
     "bad_examples",
     "predictor_answer",

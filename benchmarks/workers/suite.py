@@ -66,6 +66,7 @@ def make(job: dict[str, Any]) -> Work:
         return translation(job)
     import jax
 
+    from common_jax.numerics import random_key
     from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.mesh import make_mesh, put_batch
     from common_jax.training.state import InitialState
@@ -86,7 +87,7 @@ def make(job: dict[str, Any]) -> Work:
             jax.block_until_ready(predict(state.params, put_batch(batch, mesh)))
 
         return Work(answer, batches, units, size)
-    step, key = make_train_step(task, mesh, initial.abstract), jax.random.key(0)
+    step, key = make_train_step(task, mesh, initial.abstract), random_key(0)
 
     def train(batch: Batch) -> None:
         nonlocal state

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from common_jax.errors import UserError, causes
+from common_jax.errors import Interrupted, UserError, causes
 from common_jax.io import guards
 from common_jax.io.paths import AnyPath, in_bucket
 
@@ -30,7 +30,7 @@ def writing(path: AnyPath, advice: Callable[[], str] = str) -> Iterator[None]:
     try:
         guards.require(path)
         yield
-    except UserError:
+    except (UserError, Interrupted):
         raise
     except Exception as error:
         reason = _system_reason(error)

@@ -14,6 +14,7 @@ import itertools
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,29 +23,29 @@ from etils import epath
 from etils.epath import backend, gpath, stat_utils
 
 from common_jax.errors import UserError
-from common_jax.io import guards
+from common_jax.io import bucket_state, guards
+from common_jax.io.bucket_state import State
 
-# The first request to a bucket fails after about 12 seconds, later ones, on which a run depends,
-# after some minutes.
-_FIRST = {"max_retries": 7, "initial_delay": "200ms", "max_delay": "3s"}
-_LATER = {"max_retries": 32, "initial_delay": "200ms", "max_delay": "10s"}
-_SECONDS = 600  # for a request with its repetitions, and a second more for each MiB
+# The first request to a bucket fails after about 12 seconds; later ones, on which a run depends,
+# are repeated until `BucketState` gives the bucket up, and are then tried once.
+_ATTEMPTS = {"new": 7, "answering": 1000, "given up": 1}
+_LONGEST_DELAY = {"new": "3s", "answering": "10s", "given up": "10s"}
 _REASON = re.compile(r"(?P<status>[A-Z_]+): (?P<text>.*?)( \[[a-z_]+=.*)?", re.DOTALL)
 _TRANSIENT = (
     r"PERMISSION_DENIED|UNAUTHENTICATED|UNAVAILABLE|ABORTED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"
 )
+_NORMAL = ("404", "412")  # statuses of a missing object and of a precondition
 _CREDENTIALS = (
     "credentials are those of the machine's service account, of GOOGLE_APPLICATION_CREDENTIALS, or "
     "of gcloud auth application-default login"
 )
 
 
-_reached: set[str] = set()  # buckets that have answered
-
-
 @functools.lru_cache
-def _store(bucket: str, reached: bool) -> ts.KvStore:
-    context = ts.Context({"gcs_request_retries": _LATER if reached else _FIRST})
+def _store(bucket: str, state: State) -> ts.KvStore:
+    retries = {"max_retries": _ATTEMPTS[state], "initial_delay": "200ms"}
+    retries["max_delay"] = _LONGEST_DELAY[state]
+    context = ts.Context({"gcs_request_retries": retries})
     return ts.KvStore.open({"driver": "gcs", "bucket": bucket}, context=context).result()
 
 
@@ -52,7 +53,7 @@ def _store(bucket: str, reached: bool) -> ts.KvStore:
 def _without_advice() -> Iterator[None]:
     """Silences standard error for the first request: looking for credentials, TensorStore reports a
     missing file there even if it then finds a service account."""
-    if _reached:
+    if bucket_state.any_reached():
         yield
         return
     sys.stderr.flush()
@@ -70,6 +71,15 @@ def repeated_requests() -> int:
     """The number of requests of this process that failed and were repeated, Orbax's included."""
     metrics = ts.experimental_collect_matching_metrics("/tensorstore/kvstore/gcs/retries")
     return sum(int(value.get("value", 0)) for metric in metrics for value in metric["values"])
+
+
+def _failures() -> Counter[str]:
+    """The number of failed HTTP requests of this process, by status."""
+    metrics = ts.experimental_collect_matching_metrics("/tensorstore/http/response_codes")
+    counts = {value["code"]: value["value"] for metric in metrics for value in metric["values"]}
+    return Counter(
+        {code: n for code, n in counts.items() if code[0] in "45" and code not in _NORMAL}
+    )
 
 
 def service_error(error: BaseException) -> str | None:
@@ -99,15 +109,16 @@ class _Key:
         self.bucket, self.folder = bucket, f"{self.name}/" if self.name else ""
 
     def result(self, request: Callable[[ts.KvStore], Any], size: int = 0) -> Any:
-        """The result of a request; raises UserError if the service does not give one."""
+        """The result of a request; raises UserError if the service does not give one.
+
+        Args:
+          size: in bytes, of which a MiB may take a second.
+        """
+        state = bucket_state.state_of(self.bucket, _failures)
+        send = lambda: request(_store(self.bucket, state.state))
         try:
             with _without_advice():
-                store = _store(self.bucket, self.bucket in _reached)
-                answer = request(store).result(timeout=_SECONDS + size / 2**20)
-                _reached.add(self.bucket)
-                return answer
-        except TimeoutError as error:
-            raise UserError(f"{self.url}: no answer in {_SECONDS} seconds") from error
+                return state.answer(send, size / 2**20)
         except ValueError as error:
             raise UserError(f"{self.url}: {_reason(str(error))}") from error
 

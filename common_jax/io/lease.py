@@ -171,10 +171,11 @@ class Lease:
         return holder(self._record.read().content) or "another process"
 
     def release(self) -> None:
-        """Frees the record if this process still holds it."""
+        """Frees the record if this process still holds it; if it cannot be written, the lease ends
+        by itself."""
         self._ended.set()
         self._remove_guard()
-        with self._mutex:
+        with self._mutex, contextlib.suppress(UserError):
             if self._generation:
                 self._record.write(b"", self._generation)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
-from common_jax.io import checksums, guards
+from common_jax.io import bucket_state, checksums, guards
 from common_jax.io.atomic import move_folder, remove_folder, replace_text, writing
 from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.training.best import comparable_score
@@ -200,9 +200,12 @@ class Checkpoints:
         Raises:
           UserError: if it cannot be written.
         """
-        if self._sealing is not None:
-            self._sealing.join()
-            self._sealing = None
+        while self._sealing is not None:
+            self._sealing.join(bucket_state.TICK_SECONDS)
+            if not self._sealing.is_alive():
+                self._sealing = None
+            elif silence := self._silence:
+                raise UserError(f"{self._folder}: the last step is not saved ({silence})")
         if self._failure is not None:
             failure, self._failure = self._failure, None
             with self._writing():
@@ -218,9 +221,13 @@ class Checkpoints:
             self.wait()
         finally:
             saver, self._saver = self._saver, None
-            if saver is not None:
+            if saver is not None and not self._silence:  # Orbax would wait
                 with contextlib.suppress(Exception):  # `wait` has raised it
                     saver.close()
+
+    @property
+    def _silence(self) -> str:
+        return bucket_state.lost_bucket() if in_bucket(self._folder) else ""
 
     def _make_saver(self) -> ocp.CheckpointManager:
         if in_bucket(self._folder):

@@ -11,7 +11,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "configs"
 
 def installed_configs() -> list[str]:
     """The names of the config files beside this package: FAMILY/CONFIG."""
-    files = [path for path in FOLDER.glob("*/*.py") if "\ndef get_config(" in path.read_text()]
+    files = [
+        path for path in FOLDER.glob("*/*.py") if "\ndef get_config(" in path.read_text("utf-8")
+    ]
     return sorted(f"{path.parent.name}/{path.stem}" for path in files)
 
 

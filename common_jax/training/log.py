@@ -30,6 +30,7 @@ class MetricsLog:
       resumed_from: the steps at which the run was resumed, oldest first.
       wall_seconds: training time of earlier processes.
       validations: step and values of each line of the dev split, oldest first.
+      bad_steps: the number of steps that were not applied.
     """
 
     def __init__(
@@ -48,14 +49,14 @@ class MetricsLog:
         self._path = run.metrics_file
         self._files = contextlib.ExitStack()
         self._names, self._config = trackers, config or {}
-        lines, self.wall_seconds = self._open(run, start)
+        lines, self.wall_seconds, self.bad_steps = self._open(run, start)
         self.resumed_from = [line["resumed_from"] for line in lines if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in lines if x.get("split") == "dev"]
 
     @first_process_only
-    def _open(self, run: RunFolder, start: int) -> tuple[list[dict[str, Any]], float]:
+    def _open(self, run: RunFolder, start: int) -> tuple[list[dict[str, Any]], float, int]:
         """Opens the files to continue after step `start`; returns the lines of restarts and
-        validations, and the training time."""
+        validations, the training time, and the number of steps that were not applied."""
         with writing(self._path):
             lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
@@ -74,12 +75,14 @@ class MetricsLog:
                 lines.append({"step": start, "resumed_from": start})
                 self._write_line(lines[-1])
         seconds = max((line.get("wall_seconds", 0.0) for line in lines), default=0.0)
-        return [line for line in lines if {"split", "resumed_from"} & line.keys()], seconds
+        bad_steps = sum(line.get("bad_steps", 0) for line in lines)
+        return [x for x in lines if {"split", "resumed_from"} & x.keys()], seconds, bad_steps
 
     def write(self, step: int, values: dict[str, Any]) -> None:
         """Writes a line, and its numbers to the trackers by split."""
         if values.get("split") == "dev":
             self.validations.append((step, values))
+        self.bad_steps += values.get("bad_steps", 0)
         if not is_first():
             return
         group = values.get("split", "train")

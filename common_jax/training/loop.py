@@ -25,6 +25,7 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.io.paths import in_bucket
+from common_jax.numerics import recorded_variables
 from common_jax.training.best import comparable_score
 from common_jax.training.checkpoint import Checkpoints, Position
 from common_jax.training.evaluate import evaluate
@@ -200,11 +201,12 @@ class _Run:
             self.progress.advance(len(group))
             validate = self._validates()
             save = validate or self._due(config.checkpoint_every)
-            if save or self._due(config.log_every):
+            request = self.requests.poll()
+            if save or request is not None or self._due(config.log_every):
                 self._log_window(window)
                 self._require_finite(window.latest, batches)
                 window = MetricsWindow()
-            if (request := self.requests.poll()) is not None:
+            if request is not None:
                 self._save_and_leave(request)
             if validate:
                 self._validate_and_save()
@@ -238,9 +240,11 @@ class _Run:
             "wall_seconds": round(self.wall_seconds(), 3),
             "parameters": sum(a.size for a in named_parameters(params).values()),
             "parameters_sha256": parameters_sha256(params, to_host),
+            "bad_steps": self.log.bad_steps,
             "resumed_from": self.log.resumed_from,
             "metrics": {split: s.metrics for split, s in scored.items()},
             "versions": versions(),
+            "environment": recorded_variables(),
             "commit": commit(),
             "devices": [d.device_kind for d in self.mesh.devices.flat],
         }
@@ -255,7 +259,8 @@ class _Run:
     def close(self) -> None:
         """Closes files and the bar."""
         self.progress.close()
-        self.checkpoints.close()
+        with contextlib.suppress(UserError):  # would hide the error that ended the run
+            self.checkpoints.close()
         self.log.close()
 
     def _due(self, every: int) -> bool:
@@ -287,8 +292,10 @@ class _Run:
         values = {**window.values(self.task.unit), **self._stalls.reset()}
         values["wall_seconds"] = round(self.wall_seconds(), 3)
         self.log.write(self.step, values)
-        names = ("loss", f"{self.task.unit}_per_second", "learning_rate")
-        self.progress.show(self.step, {name: values[name] for name in names})
+        names = ("loss", f"{self.task.unit}_per_second", "learning_rate", "bad_steps")
+        shown = {name: values[name] for name in names if name in values}
+        first = 0 < values.get("bad_steps", 0) == self.log.bad_steps
+        self.progress.show(self.step, shown, always=first)
 
     def _validate_and_save(self) -> None:
         self._save()  # asynchronously, during the validation

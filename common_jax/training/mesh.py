@@ -19,6 +19,7 @@ from jax.sharding import PartitionSpec as P
 from common_jax.config import MeshConfig
 from common_jax.data.batches import Batch, Rows
 from common_jax.errors import UserError
+from common_jax.numerics import require_settings
 from common_jax.sharding import PARAMETERS, ROWS, row_shards
 
 
@@ -48,8 +49,10 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
       devices: of which the first are used; None is those of all processes.
 
     Raises:
-      UserError: if there are fewer devices, or the rows cannot be split evenly among processes.
+      UserError: if there are fewer devices, or the rows cannot be split evenly among processes; for
+        a setting of jax that changes results.
     """
+    require_settings()
     known = jax.devices() if devices is None else devices
     shape = mesh_shape(config, len(known))
     chosen = np.array(known[: math.prod(shape.values())])

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from jax.experimental import multihost_utils
 
 from common_jax.errors import Interrupted
+from common_jax.io import bucket_state
 from common_jax.io.terminal import hangup, leave_terminal
 from common_jax.training.multihost import is_multiprocess
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 ECHO_SECONDS = 10.0
+BUCKET_SECONDS = 10.0  # without an answer, after which a request ends waiting for a bucket
 
 
 class PreemptionHandler:
@@ -27,6 +29,9 @@ class PreemptionHandler:
     last, since a scheduler and the parent process, or a terminal and its shell, may both send one.
     SIGHUP that nohup ignores stays ignored. Outside the main thread, where Python cannot handle
     signals, nothing is recorded. Several processes handle SIGTERM only in `poll`.
+
+    A request also gives up a bucket that does not answer meanwhile, and raises then: saving would
+    outlast the grace period.
 
     Attributes:
       received: the signal, or None; with several processes, once all have agreed.
@@ -43,9 +48,12 @@ class PreemptionHandler:
         if not is_multiprocess() and threading.current_thread() is threading.main_thread():
             numbers = (*SIGNALS, *hangup())
             self._before = {number: signal.signal(number, self._handle) for number in numbers}
+            self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._require_bucket)
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
+        if self._before:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
@@ -83,3 +91,13 @@ class PreemptionHandler:
         self.received, self._last = number, now
         if self._interruptible or (again and not echo):
             raise Interrupted(number)
+        signal.setitimer(signal.ITIMER_REAL, BUCKET_SECONDS, 1.0)
+
+    def _require_bucket(self, number: int, frame: object) -> None:
+        """Raises Interrupted if a bucket does not answer."""
+        if self.received is not None and (silence := bucket_state.give_up_silent(BUCKET_SECONDS)):
+            raise Interrupted(
+                self.received,
+                f"stopped without saving ({silence}); the same command resumes from the last saved "
+                "step",
+            )

@@ -296,6 +296,13 @@ def log_lines(texts: Iterable[bytes]) -> list[dict[str, Any]]:
     return lines
 
 
+def not_finite(lines: Sequence[Mapping[str, Any]]) -> str:
+    """The steps of a log that were not applied: "4 of 5 steps not finite", or ""."""
+    bad = sum(line.get("bad_steps", 0) for line in lines)
+    taken = max((line["step"] for line in lines), default=0)
+    return f"{bad:,} of {taken:,} steps not finite" if bad else ""
+
+
 def has_texts(names: Sequence[str], split: str, predictions: bool) -> bool:
     """Whether names of `RunFolder.texts` include a split's results, and if wanted predictions."""
     wanted = [EXAMPLES, _PREDICTIONS] if predictions else [EXAMPLES]

@@ -12,6 +12,7 @@ from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Int
 
 from common_jax.io.parameters import named_parameters
+from common_jax.numerics import random_key
 from common_jax.pytrees import pytree
 from common_jax.training.mesh import mesh_shape, replicated, shardings
 from common_jax.training.task import Params, Task
@@ -47,19 +48,19 @@ class InitialState:
     def __init__(self, task: Task, mesh: Mesh | AbstractMesh):
         self._seed = task.config.train.seed
         self._initial_state = functools.partial(_initial_state, task)
-        boxed = jax.eval_shape(self._initial_state, jax.random.key(0))
+        boxed = jax.eval_shape(self._initial_state, random_key(0))
         self._shardings = shardings(boxed, mesh)
         self.abstract = _on_mesh(boxed, self._shardings)
 
     def make(self) -> TrainState:
         """The state, created with its sharding; the same on every mesh."""
         init = jax.jit(self._initial_state, out_shardings=self._shardings)
-        return nn.unbox(init(jax.random.key(self._seed)))
+        return nn.unbox(init(random_key(self._seed)))
 
 
 def abstract_parameters(task: Task, mesh: Mesh | AbstractMesh) -> Params:
     """Shapes, types and shardings of the parameters, without tracing the rest of the state."""
-    boxed = jax.eval_shape(task.init, jax.random.key(0))
+    boxed = jax.eval_shape(task.init, random_key(0))
     return _on_mesh(boxed, shardings(boxed, mesh))
 
 
@@ -81,7 +82,7 @@ def init_state(task: Task, mesh: Mesh) -> TrainState:
 
 def run_key(seed: int, mesh: Mesh) -> Array:
     """The random key of a run, on every device."""
-    return jax.jit(lambda seed: jax.random.key(seed), out_shardings=replicated(mesh))(seed)
+    return jax.jit(random_key, out_shardings=replicated(mesh))(seed)
 
 
 def _initial_state(task: Task, key: Array) -> TrainState:

@@ -19,7 +19,7 @@ from launch.api.configs import Config, Overrides, checked
 from launch.api.messages import messages
 from launch.cli import command_line
 from launch.pages.html import to_fragment
-from launch.pages.runs import learning_curves, scores
+from launch.pages.runs import bad_steps, learning_curves, scores
 
 Folder = str | os.PathLike[str]
 
@@ -94,7 +94,7 @@ class Run:
         run = ComparedRun(self._compared.label, self.folder)
         return to_fragment(
             [
-                Section(f"Run {self.path}", scores([run])),
+                Section(f"Run {self.path}", [*scores([run]), *bad_steps([run])]),
                 Section("Learning", learning_curves([run])),
             ]
         )

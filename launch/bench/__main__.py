@@ -11,7 +11,7 @@ from launch.measure.timing import machine
 from launch.text_table import table
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 On a busy machine compare ratios within one run, not seconds: load slows all measurements. Each
 command has its own --help.

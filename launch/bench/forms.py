@@ -13,8 +13,9 @@ from common_jax import masks
 from common_jax.attention import attention
 from common_jax.errors import UserError
 from common_jax.masks import Mask
+from common_jax.numerics import random_key
 from common_jax.training.malloc import physical_memory
-from launch.cli import out_of_memory
+from launch.failures import out_of_memory
 from launch.measure.timing import medians
 from launch.text_table import Row
 
@@ -48,7 +49,7 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
 def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length: int) -> list[Row]:
     """A row for each form; None for a value that was not measured."""
     shape = (args.batch, length, args.heads, args.head_size)
-    inputs = [jax.random.normal(key, shape) for key in jax.random.split(jax.random.key(0), 4)]
+    inputs = [jax.random.normal(key, shape) for key in jax.random.split(random_key(0), 4)]
     programs = {
         name: jax.jit(with_gradient(form)).lower(*inputs).compile() for name, form in forms.items()
     }

@@ -171,6 +171,7 @@ def trace_step(task: "Task", mesh: "Mesh", shape: Sequence[int]) -> Any:
     """The training step, traced for a batch of the given sizes (`jax.stages.Traced`)."""
     import jax
 
+    from common_jax.numerics import random_key
     from common_jax.sharding import row_shards
     from common_jax.training.state import abstract_state
     from common_jax.training.step import make_train_step
@@ -179,7 +180,7 @@ def trace_step(task: "Task", mesh: "Mesh", shape: Sequence[int]) -> Any:
     rows = -(-shape[0] // share) * share
     batch = task.abstract_batch(dict(zip(task.batch_dims, (rows, *shape[1:]), strict=True)))
     abstract = abstract_state(task, mesh)
-    key = jax.eval_shape(lambda: jax.random.key(0))
+    key = jax.eval_shape(lambda: random_key(0))
     return make_train_step(task, mesh, abstract).trace(abstract, (batch,), key)
 
 

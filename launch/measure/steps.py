@@ -22,6 +22,7 @@ import numpy as np
 from common_jax.config import TrainConfig
 from common_jax.data.batches import stream
 from common_jax.errors import UserError
+from common_jax.numerics import random_key
 from common_jax.scopes import part_of
 from common_jax.training.config import task_class
 from common_jax.training.malloc import keep_freed_memory
@@ -87,7 +88,7 @@ class StepTimer:
         self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
         initial = InitialState(task, self.mesh)
         self.state = initial.make()
-        self.key = jax.random.key(task.config.train.seed)
+        self.key = random_key(task.config.train.seed)
         self.step = make_train_step(task, self.mesh, initial.abstract)
         self.predict_step: Any = make_predict_step(task, self.mesh, final=True)
         self._groups: dict[Any, list[Any]] = {}  # the first call's batches of each shape

@@ -12,7 +12,7 @@ from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.identity import SEED
-from common_jax.training.run_folder import devices
+from common_jax.training.run_folder import devices, not_finite
 from common_jax.training.task import Task
 from launch.pages import curves
 from launch.pages.examples import example_sections
@@ -36,7 +36,7 @@ def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = Tr
     if split is not None and not any(split in run.task.splits for run in runs):
         splits = dict.fromkeys(name for run in runs for name in run.task.splits)
         raise UserError(f"--split {split}: must be {' | '.join(splits)}")
-    sections = [Section("Runs", [_trained(runs)])]
+    sections = [Section("Runs", [_trained(runs), *bad_steps(runs)])]
     for family, members in families.items():
         name = curves.task_title(family.__name__)
         sections.append(Section(f"{name}: settings", _settings(members)))
@@ -86,6 +86,12 @@ def _trained(runs: Iterable[Run]) -> Table:
         "Rates are medians over the log; minutes include compilation, validation and scoring; "
         "shares are of the time from the first line of the log.",
     )
+
+
+def bad_steps(runs: Iterable[Run]) -> list[Element]:
+    """A line for each run with steps that were not applied."""
+    texts = {run.label: not_finite(run.lines) for run in runs}
+    return [f"{label}: {text}, which changed nothing." for label, text in texts.items() if text]
 
 
 def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:

@@ -19,7 +19,7 @@ from launch.measure.compile import (
 from launch.text_table import table
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 
 A topology is CHIP:SHAPE, the devices of a slice of TPUs (v5e:4x4, v5p:2x2x1) or the number of GPUs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 TABLES, STORED = ROOT / "configs" / "tables", ROOT / "docs" / "results"
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 TABLE is a file tables/TABLE.toml, such as csan/figure2, or FILE.toml: rows, seeds, claims and the
 paper's numbers. --list prints all tables and the data that they need. A row is trained with each

@@ -38,7 +38,7 @@ _LIMITS = {  # fields of `Limits`, flags --max_*
 }
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
 folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for

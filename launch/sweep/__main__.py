@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from launch.api.sweeps import Sweep
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 Each trial is an ordinary run in DIR/trials, with its output in a log file. The same command resumes
 the sweep: it skips finished trials, resumes interrupted ones and repeats failed ones; with more

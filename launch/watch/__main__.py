@@ -12,7 +12,7 @@ _EVERY, _EVERY_IN_BUCKET = 5.0, 15.0  # seconds
 _NICE = 5  # with more, the page takes minutes on a busy machine
 
 DESCRIPTION = (
-    __doc__
+    (__doc__ or "")
     + """
 FOLDER is a run, or a folder or bucket with runs and sweeps at any depth. The page refreshes itself
 while they train. It shows the curves of the runs that are chosen on it, and the settings in which

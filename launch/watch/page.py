@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from common_jax.document import Section, shown
 from common_jax.training.labels import shortened
+from common_jax.training.run_folder import not_finite
 from launch.pages.curves import learning_curves, task_title
 from launch.pages.html import section_html
 from launch.pages.settings import differing_settings
@@ -152,13 +153,14 @@ def _row(run: WatchedRun, chosen: bool) -> str:
     checked = " checked" if chosen else ""
     done = f'<progress max="{steps}" value="{min(run.step, steps)}"></progress>' if steps else ""
     note = f'<span class="note">{html.escape(printable(status.note))}</span>' if status.note else ""
+    bad = f'<span class="note">{text}</span>' if (text := not_finite(run.lines)) else ""
     left = "" if status.seconds_left is None else duration(status.seconds_left)
     rate = run.latest("steps_per_second")
     cells = (
         f'<label><input type="checkbox" name="run" value="{html.escape(name)}"{checked}> '
         f"{html.escape(name.rpartition('/')[2])}</label>",
         f'<span class="state {status.state.replace(" ", "-")}">{status.state}</span>{note}',
-        f"<span class='step'>{run.step:,}{f' of {steps:,}' if steps else ''}</span>{done}"
+        f"<span class='step'>{run.step:,}{f' of {steps:,}' if steps else ''}</span>{done}{bad}"
         if run.fields
         else "",
         _number(run.latest("loss")),

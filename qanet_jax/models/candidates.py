@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 from common_jax.fields import require_sizes
 from common_jax.inputs import Annotations, WordInput
 from common_jax.masks import MASKED
+from common_jax.numerics import random_key
 from qanet_jax.layers import Words
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
@@ -165,5 +166,5 @@ def _noise(context: Words, question: Words, starts: Bool[Array, "B N"]) -> Float
     weights = jnp.arange(1, context.ids.shape[1] + 1)[None]
     seeds = (_spelling(context) * weights).sum(axis=1) + _spelling(question).sum(axis=1)
     number = jnp.cumsum(starts, axis=1)
-    draw = lambda seed, n: jax.random.uniform(jax.random.fold_in(jax.random.key(seed), n))
+    draw = lambda seed, n: jax.random.uniform(jax.random.fold_in(random_key(seed), n))
     return jax.vmap(jax.vmap(draw, (None, 0)))(seeds, number)

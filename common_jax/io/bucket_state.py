@@ -1,0 +1,141 @@
+"""Whether buckets answer: limits of waiting, a line on a long wait, buckets that are given up.
+
+Of a bucket that stops answering, all requests together wait 300 seconds from the first of them on.
+Then it is given up: each further request is tried once, until one is answered.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+from common_jax.errors import UserError
+
+State = Literal["new", "answering", "given up"]
+
+# The limits of waiting for an answer.
+SECONDS: dict[State, float] = {"new": 30.0, "answering": 300.0, "given up": 2.0}
+SHOWN_SECONDS = 30.0  # of waiting, after which a line says so
+TICK_SECONDS = 0.5  # between two looks at what other threads have learned
+
+_log = logging.getLogger(__name__)
+_states: dict[str, "BucketState"] = {}
+
+
+class Future(Protocol):
+    """An answer of TensorStore's that is waited for."""
+
+    def result(self, timeout: float) -> Any:
+        """The answer; raises TimeoutError."""
+
+
+class BucketState:
+    """What this process knows of a bucket.
+
+    Attributes:
+      state: "new" before its first answer.
+      silence: for how long it did not answer before it was given up.
+    """
+
+    def __init__(self, name: str, failures: Callable[[], Counter[str]]):
+        """
+        Args:
+          failures: the number of failed requests of this process so far, by HTTP status.
+        """
+        self._name, self._failures = name, failures
+        self.state: State = "new"
+        self.silence = ""
+        self._mutex, self._pending = threading.Lock(), 0
+        self._since = 0.0  # of the first pending request, or of an answer after it
+        self._before = Counter[str]()  # failures when it began to be slow
+        self._shown = False
+
+    @property
+    def silent_seconds(self) -> float:
+        """The time without an answer to a pending request; 0 if none is pending."""
+        return time.monotonic() - self._since if self._pending else 0.0
+
+    def answer(self, send: Callable[[], Future], seconds: float = 0.0) -> Any:
+        """The answer to a request.
+
+        Args:
+          seconds: that an answer may take longer, as for a large object.
+
+        Raises:
+          UserError: if there is none within the limit, or the bucket is given up meanwhile.
+          ValueError: of TensorStore, if the service refuses the request; or fails always, before
+            its first answer and once it is given up.
+        """
+        state, began = self.state, time.monotonic()
+        with self._mutex:
+            if not self._pending:
+                self._since, self._before = began, Counter()
+            self._pending += 1
+            first = began if state == "given up" else self._since
+        try:
+            answer = self._wait(send(), state, first + SECONDS[state] + seconds, seconds)
+            self.state, self._shown, self._since = "answering", False, time.monotonic()
+            return answer
+        finally:
+            with self._mutex:
+                self._pending -= 1
+
+    def give_up(self) -> None:
+        """Ends the waits of all threads."""
+        if self.state == "answering":
+            reason = f"{self._reason()} for {self.silent_seconds:.0f} s"
+            self.state, self.silence = "given up", f"gs://{self._name}: {reason}"
+
+    def _wait(self, future: Future, state: State, until: float, seconds: float) -> Any:
+        while True:
+            try:
+                return future.result(timeout=TICK_SECONDS)
+            except TimeoutError as error:
+                self._before = self._before or self._failures()
+                if time.monotonic() > until:
+                    self.give_up()
+                    silence = f"gs://{self._name}: no answer for {SECONDS[state]:.0f} s"
+                    raise UserError(self.silence or silence) from error
+                if self.state == "given up" != state:
+                    raise UserError(self.silence) from error
+                self._show(SHOWN_SECONDS + seconds)
+
+    def _show(self, seconds: float) -> None:
+        """Logs a line, once until the next answer, if no request was answered for this time."""
+        if not self._shown and self.silent_seconds > seconds:
+            self._shown = True
+            since = f"{self._reason()} since {self.silent_seconds:.0f} s"
+            limit = SECONDS[self.state]
+            _log.warning("gs://%s: %s; given up after %.0f s", self._name, since, limit)
+
+    def _reason(self) -> str:
+        """The status of most requests that failed since the last answer."""
+        failed = (self._failures() - self._before).most_common(1)
+        return f"HTTP status {failed[0][0]}" if failed else "no answer"
+
+
+def state_of(bucket: str, failures: Callable[[], Counter[str]]) -> BucketState:
+    """The state of a bucket; `failures` as of `BucketState`."""
+    return _states.setdefault(bucket, BucketState(bucket, failures))
+
+
+def any_reached() -> bool:
+    """Whether a bucket has answered."""
+    return any(state.state != "new" for state in _states.values())
+
+
+def lost_bucket() -> str:
+    """The `BucketState.silence` of a bucket that is given up; "" if there is none."""
+    states = _states.values()
+    return next((state.silence for state in states if state.state == "given up"), "")
+
+
+def give_up_silent(seconds: float) -> str:
+    """Gives up buckets that have not answered a pending request for so long; returns
+    `lost_bucket`."""
+    for state in _states.values():
+        if state.silent_seconds >= seconds:
+            state.give_up()
+    return lost_bucket()
