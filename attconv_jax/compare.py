@@ -11,13 +11,19 @@ from jaxtyping import Float
 from common_jax.compare import Evaluation, IncomparableError, ScoredExample, notes_by_label
 from common_jax.document import Cell, Chart, Element, Heatmap, Panel, Section, Series, Table
 from common_jax.errors import UserError
-from common_jax.metrics.classification import equal_proportions, members_by_length
-from common_jax.metrics.paired import mcnemar
+from common_jax.metrics.classification import (
+    best_labels,
+    count_of,
+    decided_by_ties,
+    equal_proportions,
+    members_by_length,
+)
+from common_jax.metrics.paired import mcnemar, permutation_p
 from common_jax.training.example_results import LENGTH
 
 # Notes of `attconv_jax.score`.
 ByLength = list[tuple[int, int, float]]  # shortest, longest and accuracy of each tenth
-Confusion = dict[str, dict[str, int]]  # counts by gold label and predicted label
+Confusion = dict[str, dict[str, float]]  # counts by gold label and predicted label
 
 _LONGEST = 30  # words of a text in a picture
 
@@ -28,7 +34,7 @@ class LabelEvaluation(Evaluation):
     tests = (
         "p of the test of equal proportions, as the paper's stars, which assumes independent runs, "
         "and of McNemar's test, which counts the examples that only this run has right (wins) or "
-        "only the other (losses)."
+        "only the other (losses); where ties decide examples, of the permutation test instead."
     )
 
     example_score = "probability of the gold label, in percent"
@@ -50,8 +56,9 @@ class LabelEvaluation(Evaluation):
         return {"gold": gold, **super().identity}
 
     @functools.cached_property
-    def counts(self) -> tuple[int, int] | None:
-        """The numbers of right answers and of examples; None if the score has none.
+    def counts(self) -> tuple[int | float, int] | None:
+        """The numbers of right answers, in which a tie counts as its chance, and of examples; None
+        if the score has none.
 
         Raises:
           UserError: as `RunFolder.scores`, or for invalid counts.
@@ -59,12 +66,12 @@ class LabelEvaluation(Evaluation):
         scores = self.run.workdir.scores(self.split)
         if not scores.value.keys() >= {"correct", "examples"}:
             return None
-        right, examples = (scores.get(name, int) for name in ("correct", "examples"))
+        right, examples = count_of(scores.get("correct", float)), scores.get("examples", int)
         if not 0 <= right <= examples > 0:
             raise UserError(f"{scores.place}: {right} of {examples} answers are right")
         return right, examples
 
-    def required_counts(self) -> tuple[int, int]:
+    def required_counts(self) -> tuple[int | float, int]:
         """As `counts`; raises IncomparableError if there are none."""
         if self.counts is None:
             raise IncomparableError(
@@ -93,9 +100,12 @@ class LabelEvaluation(Evaluation):
         data, counts = self.run.corpus, self.counts
         names, texts = data.config.names, data.texts(self.split)
         right = sum(gold == label for gold, label, *_ in rows)
+        ties = decided_by_ties(self.results["right"]) * len(rows) if self.results else 0
         labels = data.corpus(self.split).column("label")
         matches = [gold for gold, *_ in rows] == [names[n] for n in labels]
-        if not matches or (counts and data.config.format != "ranking" and counts[0] != right):
+        if not matches or (
+            counts and data.config.format != "ranking" and abs(counts[0] - right) > ties
+        ):
             file = self.run.workdir.predictions_file(self.split, "tsv")
             raise UserError(f"{file}: not the labels of its score; score {self.split} again")
         examples = []
@@ -119,9 +129,9 @@ class LabelEvaluation(Evaluation):
         if any(table[0][2:] != labels for table in tables):
             raise IncomparableError(f"{self.run.workdir.path}: runs with different labels")
         chances = np.array([[row[2:] for row in table[1:]] for table in tables], float).mean(0)
-        right = [labels[best] == label for best, label in zip(chances.argmax(1), gold, strict=True)]
+        right = best_labels(chances)[np.arange(len(gold)), [labels.index(name) for name in gold]]
         mean = type(self)(self.run, self.split)
-        mean.results = {**self.results, "right": np.array(right, float)}
+        mean.results = {**self.results, "right": right}
         return mean
 
     @staticmethod
@@ -159,9 +169,12 @@ class LabelEvaluation(Evaluation):
 
     @staticmethod
     def tested(result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:
-        """The difference with its interval, and McNemar's test instead of the t-test."""
+        """The difference with its interval, and McNemar's test instead of the t-test; with chances
+        as results, which it cannot count, the permutation test that it is a case of."""
         numbers = Evaluation.tested(result, differences)
         numbers.pop(f"p_{result}", None)
+        if not np.isin(differences, (-100, 0, 100)).all():
+            return {**numbers, "p_permutation": permutation_p(differences)}
         wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
         return {**numbers, "wins": wins, "losses": losses, "p_mcnemar": mcnemar(wins, losses)}
 
@@ -181,7 +194,7 @@ class LabelEvaluation(Evaluation):
             tables = [
                 Table(
                     (label, *rows),
-                    [[gold, *map(row.get, rows)] for gold, row in rows.items()],
+                    [[gold, *map(_counts(row).get, rows)] for gold, row in rows.items()],
                     shaded=True,
                 )
                 for label, rows in confusions.items()
@@ -189,6 +202,10 @@ class LabelEvaluation(Evaluation):
             note = "Rows are gold labels, columns predicted ones."
             sections.append(Section(f"confusion on {self.split}", [note, *tables]))
         return sections
+
+
+def _counts(row: Mapping[str, float]) -> dict[str, int | float]:
+    return {label: count_of(count) for label, count in row.items()}
 
 
 def _by_length(lengths: Mapping[str, ByLength]) -> list[Element]:

@@ -6,19 +6,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int32
+from jaxtyping import Float, Int32, Num
 
+from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS, tokenize
 from attconv_jax.predictor_schema import schema_of
 from common_jax.data.padding import Group, groups, padded
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import columns_of, encode, inputs_from_text
+from common_jax.metrics.classification import log_odds
 from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
 from common_jax.predictor_answer import Answer, AttentionMap
 from common_jax.predictor_schema import Schema
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
+
+_LEAST = np.finfo(np.float32).smallest_subnormal  # of a probability, where it is rounded to 0
 
 
 class Request(NamedTuple):
@@ -43,14 +47,17 @@ class Label(Answer):
     """The label of a text or a pair.
 
     Attributes:
-      label: the most probable one.
-      probabilities: by label.
+      label: the most probable one; of equally probable ones the first of the run's.
+      probabilities: by label, with six digits.
+      score: log P - log(1 - P) of the label, in a ranking of "yes", by which sentences are ranked;
+        with all digits, as probabilities are rounded to 1.
       words: of each text; only with `explain`, like the next.
       layers: the attention maps of each layer.
     """
 
     label: str
     probabilities: dict[str, float]
+    score: float
     words: list[list[str]] | None = None
     layers: list[list[AttentionMap]] | None = None
 
@@ -70,7 +77,7 @@ class SentenceClassifier(Predictor):
           eval_batch_tokens: size of a batch in words of the longer text.
           inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
           ranking: whether the texts are a question and a sentence, which is ranked by the
-            probability of "yes".
+            log-odds of "yes".
           max_length: longest text of training in words; 0 if unknown.
         """
 
@@ -169,18 +176,37 @@ class SentenceClassifier(Predictor):
             raise UserError(
                 f"{probabilities.shape[1]} probabilities for {len(self._labels)} labels"
             )
+        logits = _logits(outputs, probabilities)
+        labels = logits.argmax(axis=1)
+        scores = log_odds(logits, LABELS.index("yes") if self._settings.ranking else labels)
         layers = [
             [(int(text), int(context), np.asarray(weights)) for text, context, weights in layer]
             for layer in (outputs["layers"] if self._explain else [])
         ]
         for row, pair in enumerate(request.texts for request in requests):
             by_label = dict(zip(self._labels, _rounded(probabilities[row]).tolist(), strict=True))
-            label = max(by_label, key=by_label.__getitem__)
+            answer = Label(self._labels[labels[row]], by_label, float(scores[row]))
             if self._explain:
                 maps = [[_attention_of(map_, row, pair) for map_ in layer] for layer in layers]
-                yield Label(label, by_label, [list(words) for words in pair], maps)
-            else:
-                yield Label(label, by_label)
+                words = [list(words) for words in pair]
+                answer = dataclasses.replace(answer, words=words, layers=maps)
+            yield answer
+
+
+def _logits(
+    outputs: Mapping[str, Any], probabilities: Num[np.ndarray, "B labels"]
+) -> Float[np.ndarray, "B labels"]:
+    """The logits; of exports that have none the logs of the probabilities.
+
+    Raises:
+      UserError: for logits of another shape, as a program of an export can return any.
+    """
+    if "logits" not in outputs:
+        return np.log(np.maximum(probabilities.astype(np.float64), _LEAST))
+    logits = np.asarray(outputs["logits"], np.float64)
+    if logits.shape != probabilities.shape:
+        raise UserError(f"the program has logits {logits.shape} and other probabilities")
+    return logits
 
 
 def _attention_of(

@@ -7,6 +7,7 @@ from attconv_jax.data.text import TEXTS
 from common_jax.data import layouts
 from common_jax.predictor_schema import (
     ATTENTION_MAP,
+    NUMBER,
     NUMBERS_BY_NAME,
     STRING,
     Schema,
@@ -23,7 +24,7 @@ def _columns(known: Sequence[layouts.Layout], field: str) -> tuple[str, ...]:
 
 
 _OUTPUT = record(
-    {"label": STRING, "probabilities": NUMBERS_BY_NAME},
+    {"label": STRING, "probabilities": NUMBERS_BY_NAME, "score": NUMBER},
     words=array(STRING, dims=2),
     layers=array(ATTENTION_MAP, dims=2),
 )

@@ -1,10 +1,10 @@
-"""Accuracy and precision at 1 from predicted probabilities (NumPy)."""
+"""Accuracy and precision at 1 from logits, in which a tie counts as its chance (NumPy)."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from attconv_jax.data.dataset import YES
 from attconv_jax.data.text import TEXTS
@@ -14,25 +14,29 @@ from common_jax.metrics import classification
 _log = logging.getLogger(__name__)
 
 Notes = dict[str, object]
-Results = dict[str, Shaped[np.ndarray, "m"]]  # "length" and "right" of each example
+Results = dict[str, Shaped[np.ndarray, "m"]]  # "length" and "right" (0 to 1) of each example
 
 
 def score_labels(
-    corpus: Corpus, likely: Float[np.ndarray, "n labels"], names: Sequence[str]
+    corpus: Corpus, logits: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Accuracy; as notes its interval, the share of the most frequent label, the F1 of each label
-    and their mean, the confusion matrix, and the accuracy by length in words (Figure 2).
+    """Accuracy; as notes its interval, the share that ties decide, the share of the most frequent
+    label, the F1 of each label and their mean, the confusion matrix, and the accuracy by length in
+    words (Figure 2).
 
     A label that is neither gold nor predicted has no F1.
+
+    Args:
+      logits: log-probabilities up to a constant of each row.
     """
-    gold, predicted = corpus.column("label"), likely.argmax(axis=1)
-    right = predicted == gold
+    gold, chances = corpus.column("label"), classification.best_labels(logits)
+    right = chances[np.arange(len(gold)), gold]
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
-    counts = classification.confusion(gold, predicted, len(names))
+    counts = classification.confusion(gold, chances)
     length_buckets = classification.by_length(right, lengths)
     scores = classification.f1_by_label(counts)
     notes: Notes = {
-        **_counted("accuracy", right),
+        **_counted({"accuracy": right}, "accuracy"),
         "majority_rate": _percent(float(counts.sum(axis=1).max() / len(gold))),
         "macro_f1": _percent(float(np.nanmean(scores))),
         "f1_by_label": {
@@ -41,7 +45,7 @@ def score_labels(
             if not np.isnan(f1)
         },
         "confusion": {
-            name: dict(zip(names, row, strict=True))
+            name: dict(zip(names, map(classification.count_of, row), strict=True))
             for name, row in zip(names, counts.tolist(), strict=True)
         },
         "by_length": [[low, high, _percent(rate)] for low, high, rate in length_buckets],
@@ -50,45 +54,56 @@ def score_labels(
 
 
 def score_ranking(
-    corpus: Corpus, likely: Float[np.ndarray, "n labels"]
+    corpus: Corpus, logits: Float[np.ndarray, "n labels"]
 ) -> tuple[dict[str, float], Notes, Results]:
     """Precision at 1, the share of questions whose most probable sentence answers them.
 
-    The notes have its interval, the precision of two counts of common words (WordC1 and WordC2,
-    section 4.2), and the shares of questions whose passage is a single sentence, and of those
-    without a right sentence, which count as errors. The results are of questions, with their
-    lengths in words.
+    Sentences are ranked by the log-odds of "yes". The notes have its interval, the precision of two
+    counts of common words (WordC1 and WordC2, section 4.2), the shares that ties decide of all
+    three, and the shares of questions whose passage is a single sentence, and of those without a
+    right sentence, which count as errors. The results are of questions, with their lengths in
+    words.
+
+    Args:
+      logits: as of `score_labels`.
     """
-    questions, right = corpus.column("question"), corpus.column("label") == YES
-    first = classification.first_ranked(likely[:, YES], questions)
-    chosen = right[first]
-    precision = lambda scores: (
-        100 * float(right[classification.first_ranked(scores, questions)].mean())
-    )
+    questions, answers = corpus.column("question"), corpus.column("label") == YES
     common, question_words, sentence_words = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
-    _, counts = np.unique(questions, return_counts=True)
-    unanswerable = len(counts) - len(np.unique(questions[right]))
+    scores = {
+        "precision_at_1": classification.log_odds(logits, YES),
+        "WordC1": common / sentence_words,
+        "WordC2": common / question_words,
+    }
+    right = {
+        name: classification.right_ranked(ranked_by, answers, questions)
+        for name, ranked_by in scores.items()
+    }
+    model = right["precision_at_1"]
+    _, first, counts = np.unique(questions, return_index=True, return_counts=True)
+    unanswerable = len(counts) - len(np.unique(questions[answers]))
     if unanswerable:
         _log.info(
             "%d of %d questions have no right sentence: they count as errors",
             *(unanswerable, len(counts)),
         )
     notes: Notes = {
-        **_counted("precision_at_1", chosen),
-        "WordC1": round(precision(common / sentence_words), 2),
-        "WordC2": round(precision(common / question_words), 2),
+        **_counted(right, "precision_at_1"),
+        "WordC1": _percent(float(right["WordC1"].mean())),
+        "WordC2": _percent(float(right["WordC2"].mean())),
         "pairs": len(corpus),
         "one_sentence": _percent(float((counts == 1).mean())),
         "no_right_sentence": _percent(unanswerable / len(counts)),
     }
-    results = {"length": corpus.lengths("first")[first, 0], "right": chosen}
-    return {"precision_at_1": 100 * float(chosen.mean())}, notes, results
+    results = {"length": corpus.lengths("first")[first, 0], "right": model}
+    return {"precision_at_1": 100 * float(model.mean())}, notes, results
 
 
-def _counted(metric: str, right: Bool[np.ndarray, "n"]) -> Notes:
-    correct, total = int(right.sum()), len(right)
+def _counted(right: Mapping[str, Float[np.ndarray, "n"]], metric: str) -> Notes:
+    """The notes on right answers: counts and the interval of a metric, the ties of all."""
+    correct, total = classification.count_of(float(right[metric].sum())), len(right[metric])
     interval = [_percent(end) for end in classification.wilson_interval(correct, total)]
-    return {"correct": correct, "examples": total, "intervals": {metric: interval}}
+    ties = {name: _percent(classification.decided_by_ties(of)) for name, of in right.items()}
+    return {"correct": correct, "examples": total, "intervals": {metric: interval}, "ties": ties}
 
 
 def _percent(rate: float) -> float:

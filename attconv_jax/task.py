@@ -134,22 +134,26 @@ class SentenceClassification(WordLevelTask[Config]):
         return {name: joined(name) for name in names}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        return {"probabilities": nn.softmax(self._matched(params, batch)[0])}
+        return {"logits": self._matched(params, batch)[0]}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
-        corpus, likely = self.data.corpus(split), predictions["probabilities"]
+        corpus, logits = self.data.corpus(split), predictions["logits"].astype(np.float64)
         names, texts = self.config.data.names, self.data.texts(split)
         metrics, notes, results = (
-            score_ranking(corpus, likely) if self.ranking else score_labels(corpus, likely, names)
+            score_ranking(corpus, logits) if self.ranking else score_labels(corpus, logits, names)
         )
-        gold = corpus.column("label")
+
+        # predictions: of equally probable labels the first; probabilities with all digits
+        gold = [names[label] for label in corpus.column("label")]
+        labels = [names[label] for label in logits.argmax(axis=1)]
+        chances = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
         lines = ["\t".join(("gold", "label", *names))]
-        for label, chances in zip(gold, likely, strict=True):
-            rounded = (f"{chance:.6f}" for chance in chances)
-            lines.append("\t".join((names[label], names[chances.argmax()], *rounded)))
+        for *both, row in zip(gold, labels, chances.tolist(), strict=True):
+            lines.append("\t".join((*both, *map(repr, row))))
+
         indices = range(0, len(texts), max(1, len(texts) // EXAMPLES))
         examples = [
-            "\n  ".join(texts[at]) + f"\n  -> {names[likely[at].argmax()]} = {names[gold[at]]}"
+            "\n  ".join(texts[at]) + f"\n  -> {labels[at]} = {gold[at]}"
             for at in indices[:EXAMPLES]
         ]
         table = "\n".join(lines) + "\n"
@@ -207,17 +211,18 @@ class SentenceClassification(WordLevelTask[Config]):
         return {**self.inputs, **wrong}
 
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
-        """The "probabilities", [B, labels], and the attention maps of each of the "layers": (index
-        of the text, index of the text attended to, weights [B, T, S]); without these with the
-        static argument maps=0."""
+        """The "logits" and the "probabilities", [B, labels], and the attention maps of each of the
+        "layers": (index of the text, index of the text attended to, weights [B, T, S]); without
+        these with the static argument maps=0."""
         if not static.get("maps", 1):
-            return self.predict_step(params, arrays, final=True)
+            logits, _ = self._matched(params, arrays)
+            return {"logits": logits, "probabilities": nn.softmax(logits)}
         logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
         attention = [
             [(jnp.int32(a.text), jnp.int32(a.context), a.weights) for a in layer]
             for layer in layers
         ]
-        return {"probabilities": nn.softmax(logits), "layers": attention}
+        return {"logits": logits, "probabilities": nn.softmax(logits), "layers": attention}
 
     def example_input(self) -> str:
         return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])

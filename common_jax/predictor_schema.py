@@ -75,7 +75,7 @@ class View:
           "reach", the first and the last piece of each row [layers, heads, T, 2];
         "words" attention between the words in the field `of`: for each layer a list of objects of
           "text" and "context", numbers of texts, and "weights" (`text` is null for pooling);
-        "ranking" the inputs in the order of the number `of` in the field.
+        "ranking" the inputs by their outputs' "score", with the number `of` in the field.
       field: of the output; "" for the output itself.
       title: the heading.
       of: another field, as above.

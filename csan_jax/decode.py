@@ -5,6 +5,7 @@ Scores are log-probabilities, including the end symbol, divided by Wu et al.'s (
 hypotheses have ended, when no open hypothesis can become better than the n-th best that has ended
 (n translations are returned), or at the sentence's limit; hence its translation does not depend on
 the rest of the batch. Only the k best candidates may end, so that a beam of one is greedy search.
+Of continuations with equal scores those of the better hypothesis come first, then lower ids.
 """
 
 import dataclasses

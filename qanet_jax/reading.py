@@ -87,10 +87,10 @@ class Reading:
                 self._scores[span] = max(self._scores.get(span, -np.inf), float(score))
 
     def answers(self, count: int) -> list[PredictedSpan]:
-        """The best answers, best first."""
+        """The best answers, best first; of equal scores the first in the text."""
         total = np.logaddexp.reduce(self._logits, axis=1).sum()
         words, answers = self._context.spans, []
-        for span in sorted(self._scores, key=lambda span: -self._scores[span])[:count]:
+        for span in sorted(self._scores, key=lambda span: (-self._scores[span], span))[:count]:
             start, end = words[span[0]][0], words[span[1]][1]
             probability = min(1.0, float(np.exp(self._scores[span] - total)))  # rounded scores
             answers.append(PredictedSpan(self._text[start:end], start, end, probability))

@@ -148,7 +148,8 @@ class SpanExtraction(WordLevelTask[Config]):
     def _answers(
         self, split: str, squad: Squad, predictions: Mapping[str, np.ndarray]
     ) -> dict[str, tuple[str, float]]:
-        """Each question's answer, the span with the best score of all windows, and its confidence.
+        """Each question's answer, the span with the best score of all windows, of equal ones the
+        first in the text, and its confidence.
 
         The confidence is the exponential of the score over the sum for all pairs of a start and an
         end in all windows; with one window it is p1 p2. Pairs in overlaps of windows are repeated
@@ -158,14 +159,16 @@ class SpanExtraction(WordLevelTask[Config]):
         scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
         totals = np.full(len(squad.questions), -np.inf)
         np.logaddexp.at(totals, numbers, predictions["normaliser"].astype(np.float64))
-        order = np.lexsort((-scores, numbers))
+        words = np.stack([predictions["first"][:, 0], predictions["last"][:, 0]], axis=1)
+        spans = [corpus.characters(at, *pair) for at, pair in enumerate(words.tolist())]
+        starts, ends = np.array(spans).T
+        order = np.lexsort((ends, starts, -scores, numbers))
         _, at = np.unique(numbers[order], return_index=True)
         answers = {}
         for example in order[at].tolist():
             number = numbers[example]
             question = squad.questions[number]
-            first, last = (int(predictions[name][example, 0]) for name in ("first", "last"))
-            start, end = corpus.characters(example, first, last)
+            start, end = spans[example]
             text = squad.contexts[question.context][start:end]
             answers[question.id] = text, float(np.exp(scores[example] - totals[number]))
         return answers

@@ -5,6 +5,7 @@ once, by one of them.
 """
 
 import collections
+import math
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,17 +32,18 @@ def aggregate(answers: Sequence[tuple[str, float]]) -> str:
 
     The confidences (not negative, such as probabilities) of answers with the same normalisation are
     summed; the answer with the largest sum is chosen, in the spelling with the highest confidence;
-    in a tie, the first. Without answers the result is "".
+    in a tie, the first in the alphabet, so that the order of documents does not matter. Without
+    answers the result is "".
 
     Args:
       answers: (text, confidence) pairs.
     """
-    sums: dict[str, float] = collections.defaultdict(float)
+    votes: dict[str, list[float]] = collections.defaultdict(list)
     for text, confidence in answers:
-        sums[normalize_answer(text)] += confidence
-    best = max(sums, key=sums.__getitem__, default="")
-    candidates = [pair for pair in answers if normalize_answer(pair[0]) == best]
-    return max(candidates, key=lambda pair: pair[1], default=("", 0.0))[0]
+        votes[normalize_answer(text)].append(confidence)
+    best = min(votes, key=lambda text: (-math.fsum(votes[text]), text), default="")
+    spellings = [(-vote, text) for text, vote in answers if normalize_answer(text) == best]
+    return min(spellings, default=(0.0, ""))[1]
 
 
 def score(

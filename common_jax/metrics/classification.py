@@ -11,6 +11,8 @@ _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
     """The 95 % interval of a rate, within [0, 1] (Wilson 1927).
 
+    The number of hits may have fractions (`right_ranked`), whose variance is at most that of hits.
+
     Raises:
       ValueError: for no trials, or more hits than trials.
     """
@@ -21,9 +23,11 @@ def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def equal_proportions(correct: int, total: int, other_correct: int, other_total: int) -> float:
+def equal_proportions(
+    correct: int | float, total: int, other_correct: int | float, other_total: int
+) -> float:
     """The p-value of the two-sided two-proportion z-test with pooled variance, without continuity
-    correction (the papers' stars are p < .05).
+    correction (the papers' stars are p < .05). Hits as of `wilson_interval`.
 
     Raises:
       ValueError: as `wilson_interval`.
@@ -38,14 +42,59 @@ def equal_proportions(correct: int, total: int, other_correct: int, other_total:
     return math.erfc(abs(z) / math.sqrt(2))
 
 
+def log_odds(
+    logits: Float[np.ndarray, "n labels"], labels: Int[np.ndarray, "n"] | int
+) -> Float[np.ndarray, "n"]:
+    """log P - log(1 - P) of a label of each row, which differ where P is rounded to 1.
+
+    Args:
+      logits: log-probabilities up to a constant of each row.
+    """
+    chosen = np.arange(logits.shape[1]) == np.reshape(labels, (-1, 1))
+    of = lambda members: np.logaddexp.reduce(np.where(members, logits, -np.inf), axis=1)
+    return of(chosen) - of(~chosen)
+
+
+def best_labels(logits: Float[np.ndarray, "n labels"]) -> Float[np.ndarray, "n labels"]:
+    """The chance of each label to be the most probable one: 1/k for k equally probable ones."""
+    best = logits == logits.max(axis=1, keepdims=True)
+    return best / np.maximum(best.sum(axis=1, keepdims=True), 1)  # NaN has none
+
+
+def right_ranked(
+    scores: Float[np.ndarray, "n"], right: Bool[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
+) -> Float[np.ndarray, "q"]:
+    """The chance that each question's first candidate is right, by question.
+
+    It is 1 or 0, or k/n if n candidates have the largest score and k of them are right. NaN is
+    never the largest.
+    """
+    _, groups = np.unique(questions, return_inverse=True)
+    largest = np.full(groups.max() + 1, -np.inf)
+    np.fmax.at(largest, groups, scores)
+    first = scores == largest[groups]
+    hits, candidates = (np.bincount(groups, of) for of in (first & right, first))
+    return hits / np.maximum(candidates, 1)
+
+
+def decided_by_ties(right: Float[np.ndarray, "n"]) -> float:
+    """The share of examples that are neither right nor wrong, as candidates with equal scores
+    differ."""
+    return float(((right > 0) & (right < 1)).mean())
+
+
 def confusion(
-    gold: Int[np.ndarray, "n"], predicted: Int[np.ndarray, "n"], labels: int
-) -> Int[np.ndarray, "labels labels"]:
-    """The confusion matrix: counts by gold label (row) and predicted label (column)."""
-    return np.bincount(gold * labels + predicted, minlength=labels * labels).reshape(labels, labels)
+    gold: Int[np.ndarray, "n"], chances: Float[np.ndarray, "n labels"]
+) -> Float[np.ndarray, "labels labels"]:
+    """The confusion matrix: counts by gold label (row) and predicted label (column).
+
+    Args:
+      chances: of each label to be the predicted one (`best_labels`).
+    """
+    return np.stack([chances[gold == label].sum(axis=0) for label in range(chances.shape[1])])
 
 
-def f1_by_label(confusion: Int[np.ndarray, "labels labels"]) -> Float[np.ndarray, "labels"]:
+def f1_by_label(confusion: Float[np.ndarray, "labels labels"]) -> Float[np.ndarray, "labels"]:
     """The F1 of each label, 0 to 1; NaN for a label that is neither gold nor predicted."""
     totals = confusion.sum(axis=0) + confusion.sum(axis=1)
     with np.errstate(invalid="ignore"):
@@ -61,7 +110,7 @@ def members_by_length(
 
 
 def by_length(
-    right: Bool[np.ndarray, "n"], lengths: Int[np.ndarray, "n"], parts: int = 10
+    right: Shaped[np.ndarray, "n"], lengths: Int[np.ndarray, "n"], parts: int = 10
 ) -> list[tuple[int, int, float]]:
     """The shortest length, longest length and accuracy, 0 to 1, of each of `members_by_length` (Yin
     & Schütze 2017, Figure 2)."""
@@ -69,13 +118,10 @@ def by_length(
     return [(int(lengths[m].min()), int(lengths[m].max()), float(right[m].mean())) for m in members]
 
 
-def first_ranked(
-    scores: Float[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
-) -> Int[np.ndarray, "q"]:
-    """The index of each question's largest score, the first of equal ones; by question."""
-    order = np.lexsort((-scores, questions))  # stable
-    _, first = np.unique(questions[order], return_index=True)
-    return order[first]
+def count_of(sum_of_chances: float) -> int | float:
+    """A number of examples, with six digits of its fraction if it has any."""
+    count = round(sum_of_chances, 6)
+    return int(count) if count.is_integer() else count
 
 
 def _check(correct: int | float, total: int) -> None:

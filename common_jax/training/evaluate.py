@@ -57,8 +57,14 @@ def predict(
 
 
 def ensemble_mean(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The mean of several models' predictions for the same examples (`Task.evaluation_set`)."""
-    return {name: np.mean([p[name] for p in predictions], axis=0) for name in predictions[0]}
+    """The logs of the mean of several models' probabilities, from their logits [n, labels] for the
+    same examples (`Task.evaluation_set`)."""
+    means = {}
+    for name in predictions[0]:
+        logits = np.stack([p[name] for p in predictions]).astype(np.float64)
+        logs = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+        means[name] = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+    return means
 
 
 def _concatenate_padded(arrays: list[np.ndarray]) -> np.ndarray:

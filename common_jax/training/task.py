@@ -46,8 +46,8 @@ class Scores:
         eval/<split>.predictions.txt.
       examples: a few predictions to display, one a line.
       results: of each example, by column, in example order: "length", and those of "nll" (in nats,
-        summed over the example), "right" (0 or 1), "exact_match" and "f1" (0 to 1) that the task
-        has; becomes eval/<split>.examples.tsv. May be empty.
+        summed over the example), "right" (0 or 1, or a chance where a tie decides), "exact_match"
+        and "f1" (0 to 1) that the task has; becomes eval/<split>.examples.tsv. May be empty.
       references, sources: those of translations, one a line; become eval/<split>.references and
         .sources. May be empty.
     """
@@ -184,7 +184,7 @@ class Task(abc.ABC, Generic[Config]):
 
     def evaluation_set(self, split: str) -> Any:
         """Identifies a split's examples and label names, which must be equal for runs whose
-        predictions are averaged. After `prepare`.
+        probabilities are averaged; their predictions are logits. After `prepare`.
 
         Raises:
           UserError: if predictions of this task cannot be averaged.

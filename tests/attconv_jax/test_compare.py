@@ -10,6 +10,7 @@ from scipy import stats
 from attconv_jax.compare import LabelEvaluation
 from common_jax.compare import IncomparableError, Run
 from common_jax.errors import UserError
+from common_jax.metrics.classification import count_of, equal_proportions
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
 
@@ -42,7 +43,7 @@ def as_run(tmp_path):
         files = {"tsv": "\n".join(lines) + "\n"}
         workdir = RunWriter(tmp_path / label)
         workdir.path.mkdir()
-        notes = {"correct": int(right.sum()), "examples": len(right), **notes}
+        notes = {"correct": count_of(float(right.sum())), "examples": len(right), **notes}
         each = {"length": lengths, "right": right} if results else {}
         workdir.write_scores("test", Scores({}, notes, files, [], each))
         return Run(label, workdir)
@@ -66,6 +67,27 @@ def test_right_labels_are_tested_as_scipy_does(as_run):
     interval = [numbers[f"right_difference_{end}"] for end in ("low", "high")]
     assert interval == pytest.approx([*paired.confidence_interval(0.95)])
     assert numbers["right_difference"] == pytest.approx((counts[1] - counts[0]) / 2)
+
+
+def test_chances_of_ties_are_tested_by_permutations(as_run):
+    """A tie between n labels gives 1/n, which McNemar's test cannot count."""
+    chances = np.where(np.arange(200) % 3 == 0, 0.25, RIGHT["b"])
+    a, b = as_run("a"), as_run("b", chances)
+    numbers = evaluation(b).paired(evaluation(a)).numbers
+    assert numbers["right_difference"] == pytest.approx(100 * (chances - RIGHT["a"]).mean())
+    paired = stats.permutation_test(
+        (100 * (chances - RIGHT["a"]),), np.mean, permutation_type="samples", n_resamples=20_000,
+        random_state=0,
+    )  # fmt: skip
+    assert numbers["p_permutation"] == pytest.approx(paired.pvalue, abs=0.015)
+    assert not {"p_mcnemar", "wins", "losses"} & numbers.keys()
+    counts = [float(right.sum()) for right in (RIGHT["a"], chances)]
+    assert numbers["p_equal_proportions"] == pytest.approx(
+        equal_proportions(counts[1], 200, counts[0], 200)
+    )
+    (section,) = sections_of([a, b])
+    (table,) = section.elements
+    assert dict(zip(table.head, table.rows[1], strict=True))["right"] == counts[1]
 
 
 def test_the_report_has_the_numbers_of_the_paired_tests(as_run):

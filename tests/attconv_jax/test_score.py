@@ -68,14 +68,15 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, format):
     assert not order and json.dumps(notes)
 
 
-def first(rows, scores):
-    """Whether the first of each question's best rows is right; rows are (question, label)."""
-    hits = []
+def ranked(rows, scores):
+    """The chance that one of each question's best rows is right; rows are (question, label)."""
+    chances = []
     for question in sorted({question for question, _ in rows}):
         mine = [at for at, row in enumerate(rows) if row[0] == question]
         best = max(scores[at] for at in mine)
-        hits.append(rows[next(at for at in mine if scores[at] == best)][1] == 1)
-    return hits
+        tied = [rows[at][1] for at in mine if scores[at] == best]
+        chances.append(sum(tied) / len(tied))
+    return chances
 
 
 def test_precision_at_1_is_of_all_questions(tmp_path):
@@ -95,19 +96,22 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
                     [common, question_words, sentence_words],
                 )
             )
-    chances = RANDOM.integers(0, 4, len(rows)) / 4  # with ties
-    likely = np.stack([1 - chances, chances], axis=1)
-    ranked = corpus(tmp_path, "ranking", rows)
-    metrics, notes, results = score_ranking(ranked, likely)
+    odds = RANDOM.integers(0, 4, len(rows)) + 100.0  # with ties; all probabilities are 1 in float32
+    logits = np.stack([np.zeros(len(rows)), odds], axis=1)
+    metrics, notes, results = score_ranking(corpus(tmp_path, "ranking", rows), logits)
     plain = [(row[3][0], row[2][0]) for row in rows]
-    hits = first(plain, chances)
+    hits = ranked(plain, odds)
     assert metrics == {"precision_at_1": pytest.approx(100 * sum(hits) / 40)}
     assert notes["examples"] == len(hits) == 40 and notes["pairs"] == len(rows)
-    assert notes["correct"] == sum(hits)
+    assert notes["correct"] == pytest.approx(sum(hits), abs=1e-6)
     assert results["right"].tolist() == hits and results["length"].tolist() == lengths
     shares = lambda by: [row[4][0] / row[4][by] for row in rows]
-    assert notes["WordC1"] == pytest.approx(2.5 * sum(first(plain, shares(2))), abs=0.006)
-    assert notes["WordC2"] == pytest.approx(2.5 * sum(first(plain, shares(1))), abs=0.006)
+    by_name = {"precision_at_1": hits, "WordC1": ranked(plain, shares(2))}
+    by_name["WordC2"] = ranked(plain, shares(1))
+    for name in ("WordC1", "WordC2"):
+        assert notes[name] == pytest.approx(2.5 * sum(by_name[name]), abs=0.006)
+    tied = {name: 2.5 * sum(0 < chance < 1 for chance in of) for name, of in by_name.items()}
+    assert notes["ties"] == tied and min(tied.values()) > 0
     alone = sum(sum(row[3] == [q] for row in rows) == 1 for q in range(40))
     assert notes["one_sentence"] == pytest.approx(100 * alone / 40)
     unanswerable = 40 - len({row[3][0] for row in rows if row[2] == [1]})
@@ -128,13 +132,28 @@ def test_word_overlap_on_squad(tmp_path):
     corpus = data.corpus("test")
     _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)))
     assert (notes["examples"], notes["pairs"]) == (10_570, 53_658)
-    assert (notes["WordC1"], notes["WordC2"]) == (69.1, 79.47)
+    assert (notes["WordC1"], notes["WordC2"]) == (69.1, 79.5)
 
 
 def test_a_label_that_is_neither_gold_nor_predicted_has_no_f1(tmp_path):
     rows = [([5], [label]) for label in (0, 0, 0, 2)]
-    likely = np.eye(3)[[0, 0, 0, 0]]
-    metrics, notes, _ = score_labels(corpus(tmp_path, "texts", rows), likely, NAMES)
+    metrics, notes, _ = score_labels(
+        corpus(tmp_path, "texts", rows), np.eye(3)[[0, 0, 0, 0]], NAMES
+    )
     assert metrics["accuracy"] == notes["majority_rate"] == 75
     assert notes["f1_by_label"] == {"low": 85.71, "high": 0}
     assert notes["macro_f1"] == 42.86
+
+
+def test_tied_labels_count_as_their_chance(tmp_path):
+    """Saturated and equal: two labels of three have the same logit in half of the texts."""
+    rows = [([5], [label]) for label in (0, 1, 1, 2)]
+    logits = np.array([[90.0, 90, 0], [90, 90, 0], [0, 90, 91], [0, 90, 91]])
+    metrics, notes, results = score_labels(corpus(tmp_path, "texts", rows), logits, NAMES)
+    assert results["right"].tolist() == [0.5, 0.5, 0, 1]
+    assert (metrics["accuracy"], notes["correct"], notes["ties"]) == (50, 2, {"accuracy": 50})
+    assert notes["confusion"] == {
+        "low": {"low": 0.5, "middle": 0.5, "high": 0},
+        "middle": {"low": 0.5, "middle": 0.5, "high": 1},
+        "high": {"low": 0, "middle": 0, "high": 1},
+    }

@@ -66,7 +66,7 @@ def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
     ask = functools.partial(commands.answers, monkeypatch, capsys, ["A red cup.\tA cup is red."])
     (line,) = ask("--workdir", folder / "run", "--explain")
     answer = json.loads(line)
-    assert set(answer) == {"label", "probabilities", "words", "layers"}
+    assert set(answer) == {"label", "probabilities", "score", "words", "layers"}
     assert [(attention["text"], attention["context"]) for attention in answer["layers"][0]] == [
         (None, 0),
         (None, 1),

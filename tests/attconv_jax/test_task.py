@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+import json
 
 import flax.linen as nn
 import jax
@@ -17,8 +18,9 @@ from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.task import SentenceClassification
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
-from common_jax.predictor import Input, Unanswered
+from common_jax.predictor import CompiledFunctions, Input, Unanswered
 from common_jax.text.squad import Answer, Question, Squad, write_squad
+from common_jax.training.evaluate import ensemble_mean
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
@@ -153,7 +155,7 @@ def predict_step(task):
 
 def probabilities(task, params, batch):
     predict = predict_step(task)
-    return np.asarray(predict(params, batch)["probabilities"], np.float64)
+    return np.asarray(nn.softmax(predict(params, batch)["logits"]), np.float64)
 
 
 def test_the_loss_is_the_labels_logarithm_summed_over_real_rows(task, params):
@@ -252,6 +254,49 @@ def test_lines_are_labelled_as_the_evaluation_does(task, params):
             shape = tuple(len(answer["words"][attention[name]]) for name in ("text", "context"))
             assert weights.shape == shape
             np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-2)
+
+
+class Logits(CompiledFunctions):
+    """A program of given logits, with the logits in its outputs or, as in older exports, not."""
+
+    def __init__(self, logits, outputs):
+        probabilities = nn.softmax(jax.numpy.array(logits, jax.numpy.float32))
+        arrays = {"logits": logits, "probabilities": probabilities}
+        self.outputs = {name: np.array(arrays[name], np.float32) for name in outputs}
+
+    def __call__(self, **static):
+        return lambda arrays: self.outputs
+
+
+@pytest.mark.parametrize("outputs", [("logits", "probabilities"), ("probabilities",)])
+def test_sentences_have_scores_where_the_probability_is_1(ranking, outputs):
+    task, _ = ranking
+    logits = [[-20.0, 20.25], [-21.5, 20.25], [3.0, 3.0], [20.0, -20.5]]
+    judge = task.predictor_class(task.vocabulary, task.settings, Logits(logits, outputs))
+    answers = [*judge.predict(["a b\tc d"] * 4)]
+    assert [answer.probabilities["yes"] for answer in answers] == [1, 1, 0.5, 0]
+    assert [answer.label for answer in answers] == ["yes", "yes", "no", "no"]  # the first of equals
+    assert [answer.score for answer in answers] == pytest.approx([40.25, 41.75, 0, -40.5], rel=1e-6)
+    scores = [json.loads(answer.line)["score"] for answer in answers]
+    assert scores == [answer.score for answer in answers]
+
+
+def test_logits_of_another_shape_than_the_probabilities_are_refused(ranking):
+    task, _ = ranking
+    programs = Logits([[1.0, 2.0]], ("logits", "probabilities"))
+    programs.outputs["logits"] = np.zeros((1, 3), np.float32)
+    judge = task.predictor_class(task.vocabulary, task.settings, programs)
+    with pytest.raises(UserError, match=r"logits \(1, 3\)"):
+        [*judge.predict(["a b\tc d"])]
+
+
+def test_an_ensemble_has_the_logs_of_the_mean_probabilities():
+    """Also where these are rounded to 1; the first rows are those of one model, exchanged."""
+    logits = np.array([[[0, 3], [0, 50]], [[3, 0], [0, 90]]], np.float32)
+    (mean,) = ensemble_mean([{"logits": of} for of in logits]).values()
+    assert mean[0, 0] == mean[0, 1] == pytest.approx(np.log(0.5))
+    assert mean[1, 1] == pytest.approx(0)
+    assert mean[1, 0] == pytest.approx(np.log((np.exp(-50.0) + np.exp(-90.0)) / 2))
 
 
 def test_a_line_is_cleaned_and_one_far_longer_than_in_training_is_named(task, params, caplog):

@@ -36,10 +36,14 @@ MAPS = [[AttentionMap(None, 0, np.array([[0.25, 0.75]])), AttentionMap(1, 0, np.
             '{"id": 7, "answer": "a", "start": 0, "end": 1, "probability": 0.5, "next": '
             '[{"answer": "b", "start": 2, "end": 3, "probability": 0.25}]}',
         ),
-        (Label("no", {"no": 1.0}), '{"label": "no", "probabilities": {"no": 1.0}}'),
         (
-            Label("no", {"no": 1.0}, [["a", "b"], ["c"]], MAPS),
-            '{"label": "no", "probabilities": {"no": 1.0}, "words": [["a", "b"], ["c"]], "layers": '
+            Label("no", {"no": 1.0}, 40.75),
+            '{"label": "no", "probabilities": {"no": 1.0}, "score": 40.75}',
+        ),
+        (
+            Label("no", {"no": 1.0}, 40.75, [["a", "b"], ["c"]], MAPS),
+            '{"label": "no", "probabilities": {"no": 1.0}, "score": 40.75, '
+            '"words": [["a", "b"], ["c"]], "layers": '
             '[[{"text": null, "context": 0, "weights": [[0.25, 0.75]]}, '
             '{"text": 1, "context": 0, "weights": [[1.0, 1.0]]}]]}',
         ),
@@ -53,7 +57,7 @@ def test_the_line_has_the_fields_that_an_answer_has(answer, line):
 
 
 def test_answers_with_the_same_fields_are_equal():
-    assert Label("a", {"a": 1.0}, None, MAPS) == Label("a", {"a": 1.0}, None, MAPS)
+    assert Label("a", {"a": 1.0}, 9.5, None, MAPS) == Label("a", {"a": 1.0}, 9.5, None, MAPS)
     assert len({Translation("a"), Translation("a"), Translation("b")}) == 2
     assert Translation("a") != Sum("a") and Translation("a") != "a"
 

@@ -168,7 +168,7 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
     )
     answers = [json.loads(line) for line in printed]
     assert [set(answer) for answer in answers] == [
-        {"label", "probabilities", "words", "layers"}
+        {"label", "probabilities", "score", "words", "layers"}
     ] * 2
     assert answers[0]["words"] == [["two", "red", "cups", "."], ["one", "cup", "."]]
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 from collections import Counter
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import scipy.special
 from common_jax.bad_examples import BadExamples
 from common_jax.config import OptimizerConfig, TrainConfig
 from common_jax.errors import UserError
+from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import split_words
@@ -24,6 +26,7 @@ from qanet_jax.config import Config, DataConfig, MeshConfig
 from qanet_jax.data.text import input_line
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
+from qanet_jax.reading import Reading
 from qanet_jax.task import SpanExtraction
 from tests.sharded_batch import placed
 
@@ -192,6 +195,33 @@ def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch
     monkeypatch.setattr(reader, "_computed", computed)
     best, *_ = reader.answer(context, "Where?")
     assert (best.answer, best.probability) == ("here", pytest.approx(1))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_equal_scores_in_two_windows_the_first_span_is_the_answer(order):
+    """Windows of the words 0 to 5 and 4 to 9, whose best spans are the words 5 and 4."""
+    text = " ".join(f"w{n}" for n in range(10))
+    reading = Reading(text, _text(text))
+    windows = [(0, 6, 5), (4, 10, 0)]
+    for at in order:
+        start, stop, word = windows[at]
+        zeros, best = np.zeros(6), np.array([word])
+        spans = {"first": best, "last": best, "score": np.array([2.0])}
+        reading.add(start, stop, {**spans, "start": zeros, "end": zeros})
+    assert [answer.answer for answer in reading.answers(2)] == ["w4", "w5"]
+
+    def characters(row, first, last):
+        start = windows[order[row]][0]
+        return 3 * (start + first), 3 * (start + last) + 2
+
+    corpus = SimpleNamespace(numbers=np.zeros(2, int), characters=characters)
+    task = SimpleNamespace(data=SimpleNamespace(split=lambda _: corpus))
+    squad = Squad([text], [Question("q", "Which?", 0, (Answer("w4", 12),))])
+    best = np.array([[windows[at][2]] for at in order])
+    predictions = {"first": best, "last": best, "score": np.full((2, 1), 2.0)}
+    predictions["normaliser"] = np.zeros(2)
+    answers = SpanExtraction._answers(task, "test", squad, predictions)
+    assert answers["q"][0] == "w4"
 
 
 def test_questions_read_together_are_answered_as_alone(task, params, reader):

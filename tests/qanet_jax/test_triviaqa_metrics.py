@@ -48,7 +48,10 @@ def test_confidences_of_equal_normalised_answers_add_up():
     answers = [("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)]
     assert aggregate(answers) == "LONDON!"
     assert aggregate(answers[:1]) == "Paris"
-    assert aggregate([("x", 0.5), ("y", 0.25), ("Y", 0.25)]) == "x"  # the first of equals
+    tied = [("y", 0.25), ("Y", 0.25), ("x", 0.5), ("z", 0.1), ("z", 0.2), ("z", 0.2)]
+    for order in (tied, tied[::-1]):  # in the order of the alphabet, not of the documents
+        assert aggregate(order) == "x"
+        assert aggregate([answer for answer in order if answer[0] != "x"]) == "Y"
     assert aggregate([("the", 0.9), ("x", 0.1)]) == "the"
     assert aggregate([]) == ""
 

@@ -197,11 +197,12 @@ function words(layers, {view, output}) {
   ]));
 }
 
-/** All inputs, the most probable first. */
+/** All inputs, the best first; scores differ where probabilities are rounded to 1. */
 function ranking(_, {view, inputs, outputs}) {
   const names = Object.keys(inputs[0]), last = names.at(-1);
-  const items = inputs.map((input, n) => [outputs[n][view.field][view.of], input[last]])
-    .sort((a, b) => b[0] - a[0])
+  const items = inputs.map((input, n) => [outputs[n], input[last]])
+    .sort(([a], [b]) => b.score - a.score)
+    .map(([output, sentence]) => [output[view.field][view.of], sentence])
     .map(([probability, sentence]) => element("li", {dir: "auto"}, sentence,
       element("div", {class: "faint"}, fixed(probability)), bar(probability)));
   return element("ol", {class: "ranking"}, ...items);

@@ -200,12 +200,12 @@ def test_predictions_have_a_name_that_no_row_has(tmp_path, ending):
     records = file_records(tmp_path / name, "", schema)
     results = results_to(Path(f"o.{ending}"), records, output, schema)
     for record in records:
-        results.write(record, Label("positive", {"positive": 1.0}))
+        results.write(record, Label("positive", {"positive": 1.0}, 40.75))
     results.close()
     rows = output.getvalue().splitlines()
     if ending == "csv":
         written = [*csv.DictReader(rows)]
-        assert rows[0] == "text,label,predicted_label,probabilities,error"
+        assert rows[0] == "text,label,predicted_label,probabilities,score,error"
     else:
         written = [*map(json.loads, rows)]
     assert [row["predicted_label"] for row in written] == ["positive"] * 2

@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.metrics.classification import (
+    best_labels,
     by_length,
     confusion,
+    count_of,
+    decided_by_ties,
     equal_proportions,
-    first_ranked,
+    log_odds,
+    right_ranked,
     wilson_interval,
 )
 
@@ -60,7 +64,7 @@ def test_confusion_counts_pairs_of_labels(pairs):
     gold, predicted = np.array(pairs, int).reshape(-1, 2).T
     counts = collections.Counter(pairs)
     expected = [[counts[row, column] for column in range(4)] for row in range(4)]
-    assert confusion(gold, predicted, 4).tolist() == expected
+    assert confusion(gold, np.eye(4)[predicted]).tolist() == expected
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=50))
@@ -76,12 +80,43 @@ def test_accuracy_by_length_is_of_equal_parts(examples):
     assert not in_order
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([0.0, 0.5, 1.0])), min_size=1))
-def test_the_first_of_the_best_of_each_question(rows):
-    questions, scores = (np.array(column) for column in zip(*rows, strict=True))
-    expected = []
-    for question in sorted(set(questions.tolist())):
-        mine = [at for at, row in enumerate(rows) if row[0] == question]
-        best = max(rows[at][1] for at in mine)
-        expected.append(next(at for at in mine if rows[at][1] == best))
-    assert first_ranked(scores, questions).tolist() == expected
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.sampled_from([0.0, 0.5, 1.0]), st.booleans()), min_size=1
+    ),
+    st.randoms(),
+)
+def test_a_tie_counts_as_its_chance_in_any_order_of_rows(rows, random):
+    shares = []
+    for question in sorted({question for question, *_ in rows}):
+        candidates = [row[1:] for row in rows if row[0] == question]
+        best = max(score for score, _ in candidates)
+        tied = [right for score, right in candidates if score == best]
+        shares.append(sum(tied) / len(tied))
+    for _ in range(2):
+        questions, scores, right = (np.array(column) for column in zip(*rows, strict=True))
+        ranked = right_ranked(scores, right, questions)
+        assert ranked.tolist() == shares
+        random.shuffle(rows)
+    assert decided_by_ties(ranked) == np.mean([0 < share < 1 for share in shares])
+
+
+def test_equally_probable_labels_share_an_example():
+    logits = np.array([[2.0, 5, 5], [1, 1, 1], [0, 9, 3], [np.nan, 1, 2]])
+    chances = best_labels(logits)
+    third = 1 / 3
+    assert chances.tolist() == [[0, 0.5, 0.5], [third] * 3, [0, 1, 0], [0] * 3]
+    expected = [[0, 0, 0], [0, 1.5, 0.5], [third] * 3]
+    assert confusion(np.array([1, 2, 1, 0]), chances).tolist() == expected
+    assert [count_of(7.0), count_of(2 / 3), count_of(0.0)] == [7, 0.666667, 0]
+    assert type(count_of(7.0)) is int
+
+
+def test_log_odds_differ_where_probabilities_are_1():
+    logits = np.array([[-20.5, 20.25], [-21.0, 20.25], [0, 0]])
+    assert log_odds(logits, 1).tolist() == [40.75, 41.25, 0]
+    assert log_odds(logits, np.array([0, 1, 0])).tolist() == [-40.75, 41.25, 0]
+    logits = np.random.default_rng(0).normal(size=(9, 4))
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    expected = np.log(probabilities[:, 2] / (1 - probabilities[:, 2]))
+    assert log_odds(logits, 2) == pytest.approx(expected)

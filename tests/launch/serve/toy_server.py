@@ -114,7 +114,7 @@ class Ranker(Reverser):
     def answers(self, lines):
         for line in lines:
             _, sentence = line.split("\t")
-            yield Fields({"probabilities": {"yes": 1 / len(sentence)}})
+            yield Fields({"probabilities": {"yes": 1 / len(sentence)}, "score": -len(sentence)})
 
     @property
     def schema(self):
