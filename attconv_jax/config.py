@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.data.word_rule import WordLevelConfig
-from common_jax.fields import DefaultChoice, require, require_sizes
-from common_jax.text.word_tokenizer import UNICODE, Rule
+from common_jax.fields import (
+    FORMER,
+    DefaultChoice,
+    join_list,
+    require,
+    require_sizes,
+    split_list,
+)
+from common_jax.text.word_tokenizer import ENGLISH, UNICODE, Rule
 
 if TYPE_CHECKING:
     from attconv_jax.models.base import PairModel
@@ -31,7 +38,7 @@ class WordsConfig:
     rows: int = 40_000
     unknown_rows: int = 0
     trained: bool = True
-    rule: Rule = UNICODE
+    rule: Rule = dataclasses.field(default=UNICODE, metadata={FORMER: ENGLISH})
 
     def __post_init__(self):
         require_sizes("words", self, "dim")
@@ -61,8 +68,9 @@ class DataConfig(SplitsConfig):
         "answer".
       examples: number of generated training examples; for files and datasets, the size of a random
         sample of train; 0 uses all examples.
-      labels: in the order of their ids, separated by commas. If none is a number, tables may have
-        the ids instead.
+      labels: in the order of their ids, separated by commas; a label with a comma is in quotation
+        marks, "a, b",c. If none is a number, tables may have the ids instead.
+      escaped_breaks: whether a backslash and "n" in CSV are a line break, as in yelp_review_full.
       ignored_labels: labels, separated by commas, of examples that are skipped and counted; -1 in a
         table is "-". Examples with any other label, or none, are bad examples.
       balanced: samples equally many training examples of each label, as many as of the rarest.
@@ -81,6 +89,7 @@ class DataConfig(SplitsConfig):
     )
     format: Literal["pairs", "texts", "ranking"] = "pairs"
     labels: str = "entailment,neutral,contradiction"
+    escaped_breaks: bool = dataclasses.field(default=False, metadata={FORMER: True})
     ignored_labels: str = "-"
     balanced: bool = False
     negatives: int = 1
@@ -129,7 +138,8 @@ class DataConfig(SplitsConfig):
         )
 
     def unused(self) -> dict[str, str]:
-        return {k: v for k, v in super().unused().items() if k != "examples"}  # a sample of train
+        unused = {k: v for k, v in super().unused().items() if k != "examples"}  # a sample of train
+        return unused | ({} if self.source == "files" else {"escaped_breaks": "data.source=files"})
 
     @property
     def column_fields(self) -> tuple[str, ...]:
@@ -139,12 +149,12 @@ class DataConfig(SplitsConfig):
     @property
     def names(self) -> tuple[str, ...]:
         """The labels, in the order of their ids."""
-        return tuple(name.strip() for name in self.labels.split(","))
+        return tuple(split_list(self.labels, "data.labels"))
 
     @property
     def ignored_names(self) -> tuple[str, ...]:
         """Labels of examples that are skipped."""
-        return tuple(name.strip() for name in self.ignored_labels.split(",") if name.strip())
+        return tuple(filter(None, split_list(self.ignored_labels, "data.ignored_labels")))
 
     @property
     def texts(self) -> int:
@@ -213,10 +223,14 @@ class Config(WordLevelConfig):
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """As the base class; sets `columns` to those that versions without this field read."""
-        values = super().upgraded(values)
+        """Sets `columns` to those that versions without this field read; puts labels of versions
+        without quotation marks in lists into such marks."""
         data = values.get("data")
-        if not isinstance(data, Mapping) or "columns" in data or data.get("format") == "ranking":
+        if not isinstance(data, Mapping):
             return dict(values)
         columns = "1,2" if data.get("format") == "texts" else "1,2,3"
-        return {**values, "data": {**data, "columns": columns}}
+        data = {**({} if data.get("format") == "ranking" else {"columns": columns}), **data}
+        for key in ("labels", "ignored_labels"):
+            if '"' in str(data.get(key)) and "escaped_breaks" not in data:
+                data[key] = join_list(str(data[key]).split(","))
+        return {**values, "data": data}

@@ -13,7 +13,7 @@ from attconv_jax.data.text import TEXTS, tokenize
 from attconv_jax.predictor_schema import schema_of
 from common_jax.data.padding import Group, groups, padded
 from common_jax.errors import UserError, error_context
-from common_jax.fields import require
+from common_jax.fields import require, split_list
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.metrics.classification import log_odds
 from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
@@ -72,13 +72,14 @@ class SentenceClassifier(Predictor):
         """The predictor's part of a run's config.
 
         Attributes:
-          labels: in the order of their ids, separated by commas.
+          labels: in the order of their ids, separated by commas (`split_list`).
           texts: number of texts of an example, 1 or 2.
           eval_batch_tokens: size of a batch in words of the longer text.
           inputs: the model's inputs beside words (`common_jax.inputs.inputs_to_text`).
           ranking: whether the texts are a question and a sentence, which is ranked by the
             log-odds of "yes".
           max_length: longest text of training in words; 0 if unknown.
+          escaped_breaks: as of `DataConfig`; True in earlier versions.
         """
 
         labels: str
@@ -87,6 +88,7 @@ class SentenceClassifier(Predictor):
         inputs: str = ""
         ranking: bool = False
         max_length: int = 0
+        escaped_breaks: bool = True
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
@@ -109,7 +111,7 @@ class SentenceClassifier(Predictor):
           explain: whether to return attention weights.
         """
         self._vocabulary, self._settings, self._explain = vocabulary, settings, explain
-        self._labels = settings.labels.split(",")
+        self._labels = split_list(settings.labels, "labels")
         inputs = inputs_from_text(settings.inputs)
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
         self._at_once = programs.at_once
@@ -143,7 +145,8 @@ class SentenceClassifier(Predictor):
 
     @property
     def schema(self) -> Schema:
-        return schema_of(self._settings.texts, self._settings.ranking)
+        settings = self._settings
+        return schema_of(settings.texts, settings.ranking, settings.escaped_breaks)
 
     def parse(self, line: str, place: str) -> Request:
         """The words of a line's texts, and the arrays of the model's inputs."""

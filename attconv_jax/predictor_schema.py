@@ -1,5 +1,6 @@
 """Schemas of the sentence classifier's inputs and outputs: pairs, reviews and rankings."""
 
+import dataclasses
 from collections.abc import Sequence
 
 from attconv_jax.data import LABELS
@@ -38,7 +39,6 @@ _REVIEWS = Schema(
     texts=(Text("text", "Text", lines=6, columns=_columns(layouts.TEXTS, "text")),),
     output=_OUTPUT,
     views=_LABEL,
-    escaped_breaks=True,
     examples=(
         (
             "The rooms were not good. The food was superb. What I care about is the food and the "
@@ -56,7 +56,6 @@ _PAIRS = Schema(
     line="tab",
     output=_OUTPUT,
     views=_LABEL,
-    escaped_breaks=True,
     examples=(
         ("There are two red cups in the shed.", "The shed has no red cups."),
         ("There are two red cups in the shed.", "The shed has more than one red cup."),
@@ -77,7 +76,6 @@ _RANKING = Schema(
     line="tab",
     output=_OUTPUT,
     views=(View("ranking", "probabilities", "Sentences", of=LABELS[1]),),
-    escaped_breaks=True,
     examples=(
         (
             "Where does Ada live?",
@@ -88,6 +86,11 @@ _RANKING = Schema(
 )
 
 
-def schema_of(texts: int, ranking: bool) -> Schema:
-    """The schema for examples of one or two texts, or for a ranking."""
-    return _RANKING if ranking else _REVIEWS if texts == 1 else _PAIRS
+def schema_of(texts: int, ranking: bool, escaped_breaks: bool = False) -> Schema:
+    """The schema for examples of one or two texts, or for a ranking.
+
+    Args:
+      escaped_breaks: of the training data (`DataConfig`).
+    """
+    schema = _RANKING if ranking else _REVIEWS if texts == 1 else _PAIRS
+    return dataclasses.replace(schema, escaped_breaks=escaped_breaks)

@@ -17,6 +17,7 @@ from attconv_jax.models.base import SPREAD, TABLES, Losses, Matcher
 from attconv_jax.predictor import SentenceClassifier
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch
+from common_jax.fields import join_list
 from common_jax.inputs import columns_of, inputs_to_text
 from common_jax.io.parameters import named_parameters
 from common_jax.layers import DROPOUT
@@ -164,9 +165,8 @@ class SentenceClassification(WordLevelTask[Config]):
         data = self.config.data
         if data.names == source.config.data.names:
             return ()
-        relabelled = dataclasses.replace(
-            data, labels=f"{data.labels},{data.labels.replace(',', '+')}"
-        )
+        more = join_list([*data.names, "+".join(data.names)])
+        relabelled = dataclasses.replace(data, labels=more)
         tasks = self, type(self)(dataclasses.replace(self.config, data=relabelled))
         own, other = (
             named_parameters(nn.unbox(jax.eval_shape(task.init, random_key(0)))) for task in tasks
@@ -182,12 +182,13 @@ class SentenceClassification(WordLevelTask[Config]):
         data = self.config.data
         inputs = inputs_to_text(self.config.model.inputs)
         return SentenceClassifier.Settings(
-            ",".join(data.names),
+            join_list(data.names),
             data.texts,
             data.eval_batch_tokens,
             inputs,
             self.ranking,
             data.max_length,
+            data.escaped_breaks,
         )
 
     @property

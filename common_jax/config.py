@@ -17,16 +17,21 @@ import ml_collections
 
 from common_jax.columns import parse_columns
 from common_jax.fields import (
+    FORMER,
     field_types,
+    former_values,
     from_mapping,
     require,
     require_sizes,
     suggestion,
     to_mapping,
 )
+from common_jax.io.files import names_in
+from common_jax.io.paths import expand_user, in_bucket
 from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
+Quotes = Literal["auto", "csv", "text"]
 
 # The classes of `train.trackers`.
 TRACKERS = {
@@ -251,6 +256,8 @@ class SplitsConfig(SourceConfig):
         number from 1, "label=2,text=-1" (negative: from the end of the row), or path into nested
         columns, "source=translation.de"; or columns alone in the fields' order, "1,2". Empty: those
         of a known layout, or the fields' order in a table without other columns.
+      quotes: of tab-separated tables: "csv" reads quotation marks around cells as in CSV, "text"
+        as part of the text, "auto" chooses by the file's content and logs it (docs/data.md).
       examples: number of generated training examples.
       holdout_size: number of generated dev and test examples each, and of examples held out of
         train for a dev or test split that is not named.
@@ -261,6 +268,7 @@ class SplitsConfig(SourceConfig):
     dev: str = ""
     test: str = ""
     columns: str = ""
+    quotes: Quotes = dataclasses.field(default="auto", metadata={FORMER: "text"})
     examples: int = 0
     holdout_size: int = 1000
     seed: int = 0
@@ -273,6 +281,12 @@ class SplitsConfig(SourceConfig):
             "data.examples: at least 1 if generated",
         )
         _ = self.columns_by_field
+
+    def names_of(self, split: str) -> list[str]:
+        """The names in `train`, `dev` or `test` (`names_in`)."""
+        folder = expand_user(self.dir, "data.dir") if self.source == "files" else None
+        is_here = folder is not None and not in_bucket(folder)
+        return names_in(getattr(self, split), f"data.{split}", folder if is_here else None)
 
     @property
     def column_fields(self) -> tuple[str, ...]:
@@ -302,7 +316,7 @@ class SplitsConfig(SourceConfig):
     def unused(self) -> dict[str, str]:
         if self.source != "generated":
             return {**super().unused(), "examples": "data.source=generated"}
-        files = ("train", "dev", "test", "columns")
+        files = ("train", "dev", "test", "columns", "quotes")
         return {**super().unused(), **dict.fromkeys(files, "data.source=files")}
 
 
@@ -365,12 +379,16 @@ def short_keys(kind: type) -> Mapping[str, str]:
 def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
     """A config from nested values, whose keys and task may have former names.
 
-    A class method `upgraded` of `kind`, if defined, adds what configs of earlier versions lack.
+    A class method `upgraded` of `kind`, if defined, and the `former_values` of its sections add
+    what configs of earlier versions lack.
 
     Raises:
       UserError: as `common_jax.fields.from_mapping`.
     """
     values = getattr(kind, "upgraded", dict)(with_current_keys(kind, values))
+    for name, section in field_types(kind).items():
+        if dataclasses.is_dataclass(section) and isinstance(values.get(name), Mapping):
+            values[name] = {**former_values(section), **values[name]}
     if isinstance(task := values.get("task"), str):
         values["task"] = current_class(task)
     return from_mapping(kind, values)

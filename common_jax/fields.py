@@ -1,9 +1,11 @@
 """Frozen dataclasses from configs and JSON files, checked by name, type and choice."""
 
+import csv
 import dataclasses
 import difflib
 import importlib
 import importlib.util
+import io
 import pkgutil
 import re
 import sys
@@ -18,6 +20,7 @@ from common_jax.renames import current_class
 T = TypeVar("T")
 
 LARGEST = 2**31 - 1  # of int32 arrays
+FORMER = "former"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +58,13 @@ class DefaultChoice:
         return self.type()
 
 
+def former_values(kind: Any) -> dict[str, Any]:
+    """The values of a section's fields in stored configs of versions without them: those in the
+    fields' metadata as `FORMER`."""
+    fields = dataclasses.fields(kind)
+    return {field.name: field.metadata[FORMER] for field in fields if FORMER in field.metadata}
+
+
 def field_types(kind: Any) -> dict[str, Any]:
     """The types of a dataclass's fields by name."""
     factories = [field.default_factory for field in dataclasses.fields(kind)]
@@ -67,6 +77,30 @@ def require(condition: bool, message: str) -> None:
     """Raises UserError(message) unless `condition` is true."""
     if not condition:
         raise UserError(message)
+
+
+def split_list(text: str, key: str) -> list[str]:
+    """The items of a comma-separated list, without blanks around them; an item with a comma is in
+    quotation marks, as in CSV.
+
+    Args:
+      key: the name of the setting, for messages.
+
+    Raises:
+      UserError: for quotation marks that are not those of CSV.
+    """
+    try:
+        items = next(csv.reader([text], strict=True, skipinitialspace=True)) if '"' in text else []
+    except csv.Error as error:
+        raise UserError(f'{key}={text}: quotation marks as in CSV, "a, b",c ({error})') from error
+    return [item.strip() for item in items or text.split(",")]
+
+
+def join_list(items: Iterable[str]) -> str:
+    """The text of which `split_list` makes the items."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="").writerow(items)
+    return file.getvalue()
 
 
 def require_sizes(section: str, config: Any, *names: str) -> None:

@@ -12,7 +12,7 @@ from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsCo
 from common_jax.data.table_format import ENDINGS
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
 from common_jax.io.copies import local_copy
-from common_jax.io.files import ending, exists, file_endings, names_in
+from common_jax.io.files import ending, exists, file_endings
 from common_jax.io.paths import expand_user
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class DataConfig(SplitsConfig):
             require(pair == ("en", "de"), generated)
         if self.source == "generated" or len(given) == 2:
             return self
-        name = names_in(self.train, "data.train")[0]
+        name = self.names_of("train")[0]
         table = self.source == "files" and self.is_table(name)
         parallel = self.source == "files" and not table
         endings = file_endings(self._folder / name) if parallel else []

@@ -59,6 +59,8 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--input", type=disk_path, metavar="FILE", help=text)
     text = "column of each text of a table: text=review, first=2,second=3"
     parser.add_argument("--columns", default="", metavar="TEXT=NAME,...", help=text)
+    text = "quotation marks of a tab-separated table: auto | csv | text (auto)"
+    parser.add_argument("--quotes", choices=("auto", "csv", "text"), default="auto", help=text)
     text = "FILE.csv or FILE.jsonl: a table; else lines (standard output)"
     parser.add_argument("--output", type=output_on_disk, metavar="FILE", help=text)
     text = "a line that cannot be used: continue | stop (continue)"
@@ -82,6 +84,8 @@ def main(argv: list[str]) -> None:
         parser.error("--output does not go with --context, whose answer is printed")
     if args.columns and args.input is None:
         parser.error("--columns goes with --input")
+    if args.quotes != "auto" and args.input is None:
+        parser.error("--quotes goes with --input")
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")
     configure_logging()
@@ -138,7 +142,7 @@ def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
     from common_jax.deploy.records import file_records, stream_records
 
     if args.input is not None:
-        return file_records(args.input, args.columns, predictor.schema), True
+        return file_records(args.input, args.columns, predictor.schema, args.quotes), True
     if sys.stdin is None:
         raise UserError("standard input: closed; give it lines, or --input")
     file, waits = cast(io.BufferedIOBase, sys.stdin.buffer), True

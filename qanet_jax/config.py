@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
 from common_jax.data.word_rule import WordLevelConfig
 from common_jax.fields import DefaultChoice, require, require_sizes
-from common_jax.io.files import names_in
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
 
@@ -89,7 +88,7 @@ class DataConfig(SplitsConfig):
         what = "the file" if self.source == "files" else "the dataset's split"
         require(bool(self.train), f"data.train: name {what}")
         require(
-            bool(self.dev) or (self.format == "squad" and "," not in self.train),
+            bool(self.dev) or (self.format == "squad" and len(self.names_of("train")) == 1),
             f"data.dev: name {what}; it is held out of a single file of data.format=squad only",
         )
         require(
@@ -103,7 +102,10 @@ class DataConfig(SplitsConfig):
         for split in ("train", "dev", "test"):
             name = getattr(self, split)
             require(
-                "," not in name or self.source != "files" or self.format == "squad",
+                self.source != "files"
+                or self.format == "squad"
+                or not name
+                or len(self.names_of(split)) == 1,
                 f"data.{split}={name}: one file, unless data.format is squad",
             )
         require(
@@ -136,7 +138,7 @@ class DataConfig(SplitsConfig):
     @property
     def train_files(self) -> dict[str, float]:
         """The weight of each file of `train`, without those of weight 0."""
-        names = names_in(self.train, "data.train")
+        names = self.names_of("train")
         try:
             weights = [float(text) for text in self.weights.split(",")] if self.weights else []
         except ValueError:

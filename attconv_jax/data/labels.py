@@ -2,11 +2,16 @@
 
 import logging
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 
 from common_jax.errors import UserError
+from common_jax.fields import join_list, require
 
 UNLABELLED = "-"  # SNLI's label if annotators disagreed; -1 in datasets
+
+_BOOLS = {"false": ("false", "no", "0"), "true": ("true", "yes", "1")}
+_NUMBER = re.compile(r"(-?[0-9]+)(\.0+)?")
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +21,7 @@ class LabelReader:
 
     A number, from 0, is replaced by the label at this position: of the table's own label names, or
     else of `data.labels`. It is unchanged if `data.labels` has numbers, or if the table had a label
-    of `data.labels` before.
+    of `data.labels` before. False is "false", "no" or "0", or the first of two labels.
     """
 
     def __init__(
@@ -24,36 +29,54 @@ class LabelReader:
         names: Sequence[str],
         ignored: Sequence[str],
         place: str,
-        table_names: Sequence[str] = (),
+        file_names: Sequence[str] = (),
+        *,
+        fixed: bool = False,
     ):
         """
         Args:
           names, ignored: `data.labels` and `data.ignored_labels`.
-          place: the table, for the log.
-          table_names: the table's names of its numbers, if it has them.
+          fixed: whether `data.labels` cannot be changed, for messages.
+          place: the table, for messages.
+          file_names: the table's names of its numbers, if it has them. They are equal to labels, or
+            else equal without case and blanks.
+
+        Raises:
+          UserError: for a name of the table that is no label, or names of the same label.
         """
-        self._names, self._ignored, self._place = set(names), set(ignored), place
-        self._has_names = self._logged = False
-        if table_names:
-            differ = not self._names & {*table_names} and len(table_names) == len(names)
-            self._numbered = list(names if differ else table_names)
+        self._names, self._ignored, self._place = [*names], [*ignored], place
+        self._fixed, self._has_names, self._logged = fixed, False, False
+        self._numbers = set[int]()
+        self._has_file_names = [*file_names] != [*map(str, range(len(file_names)))]
+        if self._has_file_names:
+            self._numbered = self._labels_of(file_names)
         else:
             with_numbers = any(re.fullmatch("-?[0-9]+", name) for name in names)
-            self._numbered = [] if with_numbers else list(names)
-        self._has_table_names = bool(table_names)
-        self._numbers = set[int]()
+            self._numbered = [] if with_numbers else [*names]
+
+    def identity(self, file_names: Sequence[str]) -> list[list[str]]:
+        """Identifies the labels of a table's names; empty if versions that compared names exactly,
+        or else used the order of `data.labels`, read the same ones."""
+        by_order = not {*self._names} & {*file_names} and len(file_names) == len(self._names)
+        former = self._names if by_order else [*file_names]
+        return [] if not self._has_file_names or self._numbered == former else [self._numbered]
+
+    def may_be(self, label: str) -> bool:
+        """Whether a text may be a label: one of the config's, a number, a bool, or blank."""
+        label = label.strip()
+        is_value = _NUMBER.fullmatch(label) or label.lower() in _BOOLS
+        return not label or bool(is_value) or label in self._names + self._ignored
 
     def __call__(self, label: str) -> str:
         """The name of a label, or the label unchanged; "" if it is blank."""
-        if not label.strip():
-            return ""
-        number = re.fullmatch(r"(-?[0-9]+)(\.0+)?", label)
-        if number and self._has_table_names:
+        label = self._of_bool(label.strip())
+        number = _NUMBER.fullmatch(label)
+        if number and self._has_file_names:
             return UNLABELLED if number[1] == "-1" else self._name(number[1])
-        if label in self._names | self._ignored:
+        if label in self._names or label in self._ignored:
             self._has_names |= label in self._names
             return label
-        if not number or number[1] in self._names | self._ignored:
+        if not number or number[1] in self._names or number[1] in self._ignored:
             return number[1] if number else label
         return UNLABELLED if number[1] == "-1" else self._name(number[1])
 
@@ -68,6 +91,50 @@ class LabelReader:
                 f"data.labels={listed}"
             )
 
+    def _labels_of(self, file_names: Sequence[str]) -> list[str]:
+        """The label of each of a table's names."""
+        matches = {name: self._matching(name) for name in file_names}
+        labels = [match[0] for match in matches.values() if len(match) == 1]
+        unknown = [name for name, match in matches.items() if len(match) != 1]
+        settings = {"labels": self._names, "ignored_labels": self._ignored}
+        listed = " and ".join(f"data.{key}={join_list(known)}" for key, known in settings.items())
+        names = f"{self._place}: its labels are {join_list(file_names)}"
+        if unknown:
+            raise UserError(
+                f"{names}, and {join_list(unknown)} not in {listed}; "
+                f"{self._accepting(matches, unknown)}"
+            )
+        several = f"{names}, several of which are the same of {listed}; rename one"
+        require(len({*labels}) == len(file_names), several)
+        return labels
+
+    def _accepting(self, matches: Mapping[str, Sequence[str]], unknown: Sequence[str]) -> str:
+        """The advice about a table's names that are no labels."""
+        if {*self._names} <= {match[0] for match in matches.values() if match}:
+            key, accepted = "ignored_labels", [*self._ignored, *unknown]
+        elif self._fixed:
+            return f"rename them to {join_list(self._names)}"
+        else:
+            key = "labels"
+            accepted = [name for name, match in matches.items() if not {*match} & {*self._ignored}]
+        return f"{shlex.quote(f'--config.data.{key}={join_list(accepted)}')} accepts them"
+
+    def _matching(self, name: str) -> list[str]:
+        """The labels that a name may be."""
+        known = [*self._names, *self._ignored]
+        if name in known:
+            return [name]
+        return [label for label in known if _folded(label) == _folded(name)]
+
+    def _of_bool(self, label: str) -> str:
+        """The label of true or false, or its number if there are two labels; others unchanged."""
+        forms = _BOOLS.get(label.lower(), ())
+        if not forms or label in self._names or label in self._ignored:
+            return label
+        named = [name for name in self._names if name.lower() in forms]
+        by_order = str([*_BOOLS].index(label.lower())) if len(self._numbered) == 2 else label
+        return named[0] if named else by_order
+
     def _name(self, number: str) -> str:
         """The name of a number; the number if it has none."""
         if self._has_names or number.startswith("-"):
@@ -80,3 +147,8 @@ class LabelReader:
             _log.info("%s: labels by number: %s", self._place, pairs)
             self._logged = True
         return self._numbered[int(number)]
+
+
+def _folded(name: str) -> str:
+    """A name without case and blanks."""
+    return "".join(name.split()).casefold()

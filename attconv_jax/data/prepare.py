@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from attconv_jax.config import DataConfig, WordsConfig
 
 _FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
+_LABELS = 2  # to be incremented if rows have labels that were none before
 _CHUNK = 4096  # rows read at once
 _WORDS, _LENGTHS = "_words", "_lengths"  # a draft's columns: words of all texts, length of each
 
@@ -131,6 +132,7 @@ class Builder:
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
             "length": config.max_length,
             "on_bad_example": config.on_bad_example,
+            **({"labels read": _LABELS} if config.on_bad_example == "skip" else {}),
             **({"inputs": inputs_to_text(self._inputs)} if self._inputs else {}),
         }
 
@@ -215,7 +217,8 @@ class Builder:
         elif example.label not in config.names and example.label in ("", UNLABELLED):
             bad_examples.reject("no label", example.place)
         elif example.label not in config.names:
-            reason = f"none of data.labels={config.labels}"
+            quoted = "; labels with commas in quotation marks" if "," in example.label else ""
+            reason = f"none of data.labels={config.labels}{quoted}"
             bad_examples.reject(reason, f"{example.place}: label {example.label[:60]!r}")
         elif not all(words := [tokenize(text, self._words.rule) for text in example.texts]):
             bad_examples.reject("a text without a word", example.place)

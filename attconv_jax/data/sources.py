@@ -1,17 +1,18 @@
 """Sources of labelled texts: files, TensorFlow Datasets, or the generator.
 
-Pairs and reviews are tables of any format (`common_jax.data.tables`); a "\\n" in CSV is a line
-break, as in yelp_review_full. Ranked sentences are from questions about passages
-(`attconv_jax.data.selection`), or from tables of questions and sentences.
+Pairs and reviews are tables of any format (`common_jax.data.tables`). Ranked sentences are from
+questions about passages (`attconv_jax.data.selection`), or from tables of questions and sentences.
 """
 
 import dataclasses
+import functools
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attconv_jax.data import LABELS, selection, synthetic, synthetic_reviews
-from attconv_jax.data.labels import UNLABELLED, LabelReader
+from attconv_jax.data.labels import LabelReader
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import recorded_identity
@@ -20,6 +21,7 @@ from common_jax.data.prepared import Split
 from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
+from common_jax.fields import join_list
 from common_jax.inputs import Annotations
 from common_jax.io.files import find_files, names_in
 from common_jax.text.cleaning import clean
@@ -28,6 +30,8 @@ from common_jax.text.word_tokenizer import ENGLISH, Rule
 
 if TYPE_CHECKING:
     from attconv_jax.config import DataConfig
+
+_log = logging.getLogger(__name__)
 
 _LAYOUTS = {"pairs": PAIRS, "texts": TEXTS, "ranking": RANKING}
 # The fields of datasets' rows: label, texts; for rankings also the article and the question's id.
@@ -73,7 +77,6 @@ class Table(tables.Table):
     """
 
     skips_blank: bool = True
-    escaped_breaks: bool = True
     format_name: str = "pairs"
     labels: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -85,22 +88,26 @@ class Table(tables.Table):
             corpus_names = [*self.layouts[0].first_columns.values()]
             return [super().identity(), *form, *([] if names == corpus_names else [names])]
         if self.has_objects or self.format_name == "ranking":
-            return [super().identity(), self.format_name, *self.columns_identity()]
+            labels = self._reader().identity(self._file_labels)
+            return [super().identity(), self.format_name, *self.columns_identity(), *labels]
         layout = self.form
         numbers = [*layout.numbers.values()]
         in_order = numbers == [*range(1, len(numbers) + 1)]
         header = [["header"]] if layout.header else []
         listed = [] if in_order and not header else [numbers]
         separator = [layout.separator] if self.is_csv else []
-        return [super().identity(), *form, *header, *listed, *separator, *self.row_lengths]
+        return [super().identity(), *form, *header, *listed, *separator, *self.rows_identity()]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        names = self.column_names
-        file_labels = self.objects.label_names(names["label"]) if self.has_objects else ()
-        label_of = LabelReader(self.labels, self.ignored, self.place, file_labels)
+        names, label_of = self.column_names, self._reader()
+        has_notice = self.is_csv and not self.escaped_breaks
         fields = [field for field in self.layouts[0].columns if field != "label"]
         for location, values, named, _ in self.rows(bad_examples):
             texts = [values[field] for field in fields]
+            if has_notice and any("\\n" in text for text in texts):
+                what = "is text; data.escaped_breaks=True makes it a line break"
+                _log.info('%s: a backslash before "n" %s', location, what)
+                has_notice = False
             annotated = [names[field] for field in fields] if self.reads_all and names else []
             notes = tuple(_annotations(named, name) for name in annotated)
             example = _example(location, [label_of(values["label"]), *texts], notes)
@@ -109,6 +116,24 @@ class Table(tables.Table):
                 example = dataclasses.replace(example, question=question, group=title)
             yield example
         label_of.require_numbers_from_zero()
+
+    def example_fault(self, cells: Sequence[str]) -> str:
+        """As the base class: an example has a label."""
+        at = self.columns.get("label", [*self.layouts[0].columns].index("label") + 1)
+        is_here = isinstance(at, int) and -len(cells) <= at <= len(cells)
+        label = cells[at - (at > 0)] if is_here else ""
+        listed = f"{label.strip()[:60]!r} is none of data.labels={join_list(self.labels)}"
+        return "" if self._reader().may_be(label) else f"no label, as {listed}"
+
+    @functools.cached_property
+    def _file_labels(self) -> Sequence[str]:
+        """The file's names of numbers of labels, if it has them."""
+        return self.objects.label_names(self.column_names["label"]) if self.has_objects else ()
+
+    def _reader(self) -> LabelReader:
+        """The reader of labels; raises UserError as its constructor."""
+        fixed = self.format_name == "ranking"
+        return LabelReader(self.labels, self.ignored, self.place, self._file_labels, fixed=fixed)
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -174,9 +199,16 @@ def _candidates(squad: Squad, place: str, rule: Rule) -> Iterator[Example]:
 
 @dataclasses.dataclass(frozen=True)
 class Records(sources.Records):
-    """A split of a dataset of TensorFlow Datasets."""
+    """A split of a dataset of TensorFlow Datasets.
+
+    Attributes:
+      format: as of `DataConfig`.
+      labels, ignored: `data.labels` and `data.ignored_labels`.
+    """
 
     format: Literal["pairs", "texts", "ranking"]
+    labels: tuple[str, ...]
+    ignored: tuple[str, ...]
 
     def __post_init__(self):
         label, *texts = _DATASET_FIELDS[self.format]
@@ -190,17 +222,22 @@ class Records(sources.Records):
             )
 
     def identity(self) -> Any:
-        return [super().identity(), self.format]
+        names = self.dataset.labels[_DATASET_FIELDS[self.format][0]]
+        return [super().identity(), self.format, *self._reader(names).identity(names)]
+
+    def _reader(self, names: Sequence[str]) -> LabelReader:
+        fixed = self.format == "ranking"
+        return LabelReader(self.labels, self.ignored, self.place, names, fixed=fixed)
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         name, *texts = _DATASET_FIELDS[self.format]
-        labels = [*self.dataset.labels[name], UNLABELLED]  # -1 is the last
+        label_of = self._reader(self.dataset.labels[name])
         for location, values, (label,) in self.rows(texts, bad_examples, [name]):
             if self.format == "ranking":
                 question, sentence, article, number = values
-                yield Example((question, sentence), labels[label], article, location, number)
+                yield Example((question, sentence), label_of(str(label)), article, location, number)
             else:
-                yield _example(location, [labels[label], *values], ())
+                yield _example(location, [label_of(str(label)), *values], ())
 
 
 def _generate_pairs(count: int, seed: int, split: Split) -> Iterator[Example]:
@@ -245,14 +282,16 @@ def source_of(
 
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
-        paths = [find_files(folder, name, key) for name in names_in(names, key)]
+        paths = [find_files(folder, name, key) for name in names_in(names, key, folder)]
         return join(s for shards in paths for s in _sources(config, shards, annotated, rule))
 
     return find_source(
         config,
         split,
         generator=_GENERATORS["texts" if config.texts == 1 else "pairs"],
-        records=lambda dataset, name, key: Records(dataset, name, key, config.format),
+        records=lambda dataset, name, key: Records(
+            *(dataset, name, key, config.format, config.names, config.ignored_names)
+        ),
         files=files,
     )
 
@@ -266,10 +305,11 @@ def _sources(
         return [Selection(path, rule) for path in shards]
     options: Any = dict(format_name=config.format, reads_all=annotated)
     options |= dict(labels=config.names, ignored=config.ignored_names)
+    options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
     layouts, columns = _LAYOUTS[config.format], config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
     if ranking and not columns and not tables_of_texts[0].is_known:
-        questions = tuple(map(QuestionTable, shards))
+        questions = tuple(QuestionTable(path, quotes=config.quotes) for path in shards)
         if questions[0].is_known:
             return [SelectionTables(questions, rule)]
     return [*tables_of_texts]

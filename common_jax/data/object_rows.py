@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.table_format import Format
@@ -24,6 +24,18 @@ STARTS = "answer_start"  # the column beside texts of answers
 _SAMPLE = 100  # rows from which the columns of a JSON file are known
 _BATCH = 4096  # rows of a parquet file decoded at once
 _BUFFER = 2**20  # bytes of a column that are read at once
+
+
+class Paths(NamedTuple):
+    """The columns of a table of objects.
+
+    Attributes:
+      fields: the names that lead from a row to the value of each field.
+      rows: as of `Layout`.
+    """
+
+    fields: Mapping[str, tuple[str, ...]]
+    rows: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,6 +192,13 @@ def _text_or_number(node: Node, path: tuple[str, ...]) -> str:
     return "" if is_null else node.get(path[-1], str)
 
 
+def _label(node: Node, path: tuple[str, ...]) -> str:
+    """As `_text_or_number`, or a bool as Python writes it."""
+    parent = _parent(node, path)
+    value = parent.value.get(path[-1]) if isinstance(parent.value, dict) else None
+    return str(value) if isinstance(value, bool) else _text_or_number(node, path)
+
+
 def _text_or_none(node: Node, path: tuple[str, ...]) -> str:
     return _parent(node, path).get(path[-1], str, default="")
 
@@ -194,7 +213,7 @@ def _answers(node: Node, path: tuple[str, ...]) -> Any:
 
 
 _READERS: Mapping[str, Callable[[Node, tuple[str, ...]], Any]] = {
-    "label": _text_or_number,
+    "label": _label,
     "id": _text_or_number,
     "title": _text_or_none,
     "answers": _answers,

@@ -1,4 +1,4 @@
-"""Digests of raw files, stored in the cache: an unchanged file is hashed once.
+"""Digests and properties of raw files, stored in the cache: an unchanged file is hashed once.
 
 A file is unchanged if it has the same path, size and modification time. The fingerprint of each
 corpus is stored too, so that its prepared folder is usable without the raw files.
@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -44,14 +44,31 @@ class RawFiles:
         Raises:
           OSError: if it cannot be read.
         """
-        key, before = os.path.abspath(path), os.stat(path)
-        stamp, record = [before.st_size, before.st_mtime_ns], self._read(key)
-        if record.get("stamp") != stamp or not _is_identity(record.get("identity")):
+        key = os.path.abspath(path)
+        self.identities[key] = self._stored(key, path, "identity", checksums.describe, _is_identity)
+        return self.identities[key]
+
+    def text_of(self, path: str | Path, name: str, compute: Callable[[], str]) -> str:
+        """A property of a file by its name; as `describe`."""
+        is_text = lambda value: isinstance(value, str)
+        return self._stored([os.path.abspath(path), name], path, name, lambda _: compute(), is_text)
+
+    def _stored(
+        self,
+        key: Any,
+        path: str | Path,
+        name: str,
+        compute: Callable[[str | Path], Any],
+        is_valid: Callable[[Any], bool],
+    ) -> Any:
+        """The value `name` of the record `key`, computed only if the file has changed."""
+        before, record = os.stat(path), self._read(key)
+        stamp = [before.st_size, before.st_mtime_ns]
+        if record.get("stamp") != stamp or not is_valid(record.get(name)):
             settled = time.time_ns() - before.st_mtime_ns > _SETTLED
-            record = {"stamp": stamp if settled else None, "identity": checksums.describe(path)}
+            record = {"stamp": stamp if settled else None, name: compute(path)}
             self._write(key, record)
-        self.identities[key] = record["identity"]
-        return record["identity"]
+        return record[name]
 
     def remember(self, request: Any, fingerprint: Mapping[str, Any]) -> None:
         """Stores the fingerprint of a corpus and the files that were identified.
@@ -111,6 +128,16 @@ def describe(path: str | Path) -> dict[str, Any]:
     """
     files = _records.get()
     return checksums.describe(path) if files is None else files.describe(path)
+
+
+def text_of(path: str | Path, name: str, compute: Callable[[], str]) -> str:
+    """A property of a file by its name, within `recorded` from its record.
+
+    Raises:
+      UserError: as `compute`.
+    """
+    files = _records.get()
+    return compute() if files is None else files.text_of(path, name, compute)
 
 
 def _is_identity(value: Any) -> bool:

@@ -10,19 +10,28 @@ guessed.
 import dataclasses
 import functools
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from common_jax.bad_examples import BadExamples
+from common_jax.config import Quotes
+from common_jax.data.known_columns import (
+    KnownColumns,
+    has_names,
+    known_columns,
+    log_columns,
+    matching_numbers,
+    optional_columns,
+)
 from common_jax.data.layouts import Layout
-from common_jax.data.object_rows import STARTS, ObjectFile, examples_in, reader
+from common_jax.data.object_rows import STARTS, ObjectFile, Paths, examples_in, reader
 from common_jax.data.sources import FileSource
 from common_jax.data.table_format import Format, format_of
-from common_jax.data.text_rows import TextFile
+from common_jax.data.text_rows import Form, TextFile
+from common_jax.errors import UserError
 from common_jax.fields import require
 
-_NAME = re.compile(r"[a-z][\w-]*", re.ASCII | re.IGNORECASE)
+_TITLES = 10  # first rows in which a header is looked for
 
 _log = logging.getLogger(__name__)
 
@@ -43,36 +52,6 @@ class Row(NamedTuple):
     cells: Sequence[str] = ()
 
 
-class Form(NamedTuple):
-    """The form of a table of texts.
-
-    Attributes:
-      numbers: of the fields' columns, from 1; negative ones count from the end of the row.
-      header: the names of all columns; empty without a header.
-      header_line: its line; 0 without one.
-      least, most: numbers of columns that a row may have; `most` 0 is any.
-    """
-
-    separator: str
-    numbers: Mapping[str, int]
-    header: tuple[str, ...]
-    header_line: int
-    least: int
-    most: int
-
-
-class Paths(NamedTuple):
-    """The columns of a table of objects.
-
-    Attributes:
-      fields: the names that lead from a row to the value of each field.
-      rows: as of `Layout`.
-    """
-
-    fields: Mapping[str, tuple[str, ...]]
-    rows: str = ""
-
-
 @dataclasses.dataclass(frozen=True)
 class Table(FileSource):
     """A table in the format of its name's ending or, without a known one, of its content.
@@ -85,6 +64,7 @@ class Table(FileSource):
       separator: of columns; with a tab, that of .csv is detected.
       skips_blank: whether blank lines are ignored; they are bad examples otherwise.
       escaped_breaks: whether a backslash and "n" in a CSV's field are a line break, as in Yelp's.
+      quotes: as of `SplitsConfig`.
       reads_all: whether `Row.named` needs all columns.
       option: the setting of `columns`, for messages.
     """
@@ -94,6 +74,7 @@ class Table(FileSource):
     separator: str = "\t"
     skips_blank: bool = False
     escaped_breaks: bool = False
+    quotes: Quotes = "auto"
     reads_all: bool = False
     option: str = "data.columns"
 
@@ -121,20 +102,32 @@ class Table(FileSource):
         return (self._object_rows if self.has_objects else self._text_rows)(bad_examples)
 
     def _text_rows(self, bad_examples: BadExamples) -> Iterator[Row]:
-        form = self.form
+        form, blank_rows = self.form, list[tuple[int, list[str]]]()
         for number, cells in self._texts.rows(bad_examples):
-            location = f"{self.path}:{number}"
             if number == form.header_line:
                 continue
-            if form.least <= len(cells) <= (form.most or len(cells)):
-                named = dict(zip(form.header, cells, strict=False))
-                fields = {field: cells[n - (n > 0)] for field, n in form.numbers.items()}
-                if self.escaped_breaks and self.is_csv:
-                    fields = {f: text.replace("\\n", "\n") for f, text in fields.items()}
-                yield Row(location, fields, named, cells)
-            elif any(map(str.strip, cells)) or not self.skips_blank:
-                needed = form.most or form.least
-                bad_examples.reject(f"{len(cells)} columns where {needed} are needed", location)
+            if not any(map(str.strip, cells)):  # a bad example, but at the end of the table
+                blank_rows.append((number, cells))
+                continue
+            for row_number, row in (*blank_rows, (number, cells)):
+                location = f"{self.path}:{row_number}"
+                if form.least <= len(row) <= (form.most or len(row)):
+                    named = dict(zip(form.header, row, strict=False))
+                    yield Row(location, self._fields(row, form), named, row)
+                elif row is cells or not self.skips_blank:
+                    needed = form.most or form.least
+                    bad_examples.reject(f"{len(row)} columns where {needed} are needed", location)
+            blank_rows.clear()
+        if separators := [number for number, cells in blank_rows if len(cells) > 1]:
+            count = f"{len(separators)} rows of separators only, at its end, are left out"
+            _log.info("%s:%d: %s", self.path, separators[0], count)
+
+    def _fields(self, row: Sequence[str], form: Form) -> dict[str, str]:
+        """The values of the fields in a row of texts."""
+        fields = {field: row[n - (n > 0)] for field, n in form.numbers.items()}
+        if self.escaped_breaks and self.is_csv:
+            return {field: text.replace("\\n", "\n") for field, text in fields.items()}
+        return fields
 
     def _object_rows(self, bad_examples: BadExamples) -> Iterator[Row]:
         paths, rows = self.paths
@@ -158,7 +151,8 @@ class Table(FileSource):
 
     @functools.cached_property
     def _texts(self) -> TextFile:
-        return TextFile(self.path, self.is_csv, self.separator)
+        option = self.option.replace("columns", "quotes")
+        return TextFile(self.path, self.is_csv, self.separator, self.quotes, option)
 
     @functools.cached_property
     def paths(self) -> Paths:
@@ -183,12 +177,12 @@ class Table(FileSource):
             fields = known.columns
         else:
             fields = self._unknown_columns(available)
-        fields = {**fields, **_optional_columns(optional, fields, available)}
+        fields = {**fields, **optional_columns(optional, fields, available)}
         for column in fields.values():
             several = f"{self.path}: several columns are named {column!r}; rename one of them"
             require(names.count(column) < 2, several)
         if names:
-            self._log_columns(layout, fields, names)
+            log_columns(self.path, layout, fields, names)
         path_of = lambda column: (column,) if column in names else tuple(column.split("."))
         return Paths({field: path_of(column) for field, column in fields.items()}, rows)
 
@@ -225,10 +219,23 @@ class Table(FileSource):
 
     @functools.cached_property
     def _first(self) -> tuple[int, list[str]]:
-        """The line and the cells of the first row of texts that is not blank."""
-        rows = self._texts.rows(BadExamples("skip"))
-        filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
-        return next(filled, (0, []))
+        """The line and the cells of the first row of texts that is not blank and can be read.
+
+        Raises:
+          UserError: for one that cannot be read, if it may be the header.
+        """
+        for bad_examples in (BadExamples("skip"), BadExamples("error", option="")):
+            rows = self._texts.rows(bad_examples)
+            filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
+            first = next(filled, (0, []))
+            if not bad_examples.counts or not self._may_be_header(self._texts.first_cells):
+                break
+        return first
+
+    def _may_be_header(self, cells: Sequence[str]) -> bool:
+        """Whether a first row, in which not all can be read, may have the columns' names."""
+        by_number = bool(self.columns) and all(isinstance(c, int) for c in self.columns.values())
+        return not by_number and (bool(self.columns) or bool(self.example_fault(cells)))
 
     @functools.cached_property
     def form(self) -> Form:
@@ -243,18 +250,20 @@ class Table(FileSource):
         known = None if self.columns or not first else self._known_columns(names, line)
         numbers = self._numbers(first, names, line, known)
         is_header = bool(first) and (known is not None or self._is_header(names, numbers))
+        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # from either end
+        if first and not is_header:
+            self._require_example(line, first, needed if self.columns else count)
         header = tuple(names) if is_header else ()
         if header:
             optional = known.layout.optional if known else self.layouts[0].optional
-            added = _optional_columns(optional, numbers, names)
+            added = optional_columns(optional, numbers, names)
             numbers = {**numbers, **{f: names.index(name) + 1 for f, name in added.items()}}
             chosen = {field: names[number - (number > 0)] for field, number in numbers.items()}
-            self._log_columns(known.layout.name if known else "", chosen, names)
-        elif first and self.columns and not self.is_example(first):
+            log_columns(self.path, known.layout.name if known else "", chosen, names)
+        elif first and self.columns and self.example_fault(first):
             _log.info("%s:%d: read as an example, not as a header", self.path, line)
-        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # from either end
         if self.columns and not header:
-            most = max(len(first), needed) if self.is_csv else 0
+            most = len(first) if self.is_csv else 0
         else:
             most = len(header) or count
         least = most if self.is_csv else needed
@@ -272,14 +281,15 @@ class Table(FileSource):
             dict(form.numbers),
             form.separator,
             bool(form.header),
-            *self.row_lengths,
+            *self.rows_identity(),
         ]
 
-    @property
-    def row_lengths(self) -> list[str]:
-        """For identities: that longer lines are rejected, which `columns` would read."""
+    def rows_identity(self) -> list[str]:
+        """Identifies how rows of texts are read: that longer lines are rejected, which `columns`
+        would read, and `TextFile.identity`."""
         may_be_longer = self.is_csv or bool(self.columns) or bool(self.form.header)
-        return [] if may_be_longer else ["exact"]
+        breaks = ["escaped breaks"] if self.is_csv and self.escaped_breaks else []
+        return [*([] if may_be_longer else ["exact"]), *self._texts.identity(), *breaks]
 
     @property
     def column_names(self) -> Mapping[str, str]:
@@ -295,39 +305,61 @@ class Table(FileSource):
         names = self.objects.paths if self.has_objects else [c.strip() for c in self._first[1]]
         return self._known_columns(names) is not None
 
-    def is_example(self, cells: Sequence[str]) -> bool:
-        """Whether a first row without a known name may be an example, and not a header."""
-        return True
+    def example_fault(self, cells: Sequence[str]) -> str:
+        """Why a first row without a known name may be a header; "" if it is an example."""
+        return ""
 
     def _numbers(
-        self, first: Sequence[str], names: Sequence[str], line: int, known: "_KnownColumns | None"
+        self, first: Sequence[str], names: Sequence[str], line: int, known: KnownColumns | None
     ) -> Mapping[str, int]:
         """The numbers of the fields' columns in a table of texts with this first row."""
         if known:
             return {field: names.index(name) + 1 for field, name in known.columns.items()}
         if self.columns and first:
             return {field: self._number(names, column) for field, column in self.columns.items()}
-        fields, location = self.layouts[0].columns, f"{self.path}:{line}"
-        count, listed = len(fields), ", ".join(cell[:40] for cell in names[:20])
-        has_known = any(_matching_numbers(columns, names) for columns in fields.values())
-        require(
-            not first or (not has_known and (len(first) != count or self.is_example(first))),
-            f"{location}: no header that is known, and not surely an example: {listed}; "
-            f"{self._advice()}",
-        )
-        require(
-            len(first) <= count,
-            f"{location}: {len(first)} columns where {count} are needed, and no header that is "
-            f"known: {listed}; {self._advice()}",
-        )
-        return {field: number for number, field in enumerate(fields, start=1)}
+        return {field: number for number, field in enumerate(self.layouts[0].columns, start=1)}
+
+    def _require_example(self, line: int, first: Sequence[str], needed: int) -> None:
+        """Requires that a first row without the names of a header is an example."""
+        location, fields = f"{self.path}:{line}", self.layouts[0].columns
+        names = [cell.strip() for cell in first]
+        listed = ", ".join(name[:40] for name in names[:20])
+        if below := self._header_below(line):
+            raise UserError(
+                f"{location}: a row above the header, which is line {below}; delete it: {listed}"
+            )
+        if self.columns:
+            narrow = f"{location}: {len(first)} columns where {needed} are needed: {listed}"
+            require(len(first) >= needed, f"{narrow}; {self._advice()}")
+            return
+        has_known = any(matching_numbers(columns, names) for columns in fields.values())
+        fault = "not surely an example" if has_known else self.example_fault(first)
+        if len(first) != needed and not has_known:
+            columns = f"{len(first)} columns where {needed} are needed, and no header that is known"
+            is_row = len(first) < needed and not fault  # a bad example
+            require(is_row, f"{location}: {columns}: {listed}; {self._advice()}")
+        message = f"{location}: no header that is known, and {fault}: {listed}; {self._advice()}"
+        require(not fault, message)
+
+    def _header_below(self, line: int) -> int:
+        """The line of the first row below a line that has the names of a header; 0 without."""
+        named = {column for column in self.columns.values() if isinstance(column, str)}
+        for number, cells in self._texts.starts(_TITLES):
+            names = [cell.strip() for cell in cells]
+            is_known = known_columns(self.layouts, names) or (named and named <= {*names})
+            if number > line and is_known:
+                return number
+        return 0
 
     def _number(self, names: Sequence[str], column: int | str) -> int:
         if isinstance(column, int):
             return column
         listed = ", ".join(names)[:300]
+        below = 0 if column in names else self._header_below(self._first[0])
+        above = f"; the header is line {below}: delete what is above it" if below else ""
         require(
-            column in names, f"{self.option}: {self.path} has no column {column!r}; it has {listed}"
+            column in names,
+            f"{self.option}: {self.path} has no column {column!r}; it has {listed}{above}",
         )
         require(
             names.count(column) == 1,
@@ -339,78 +371,19 @@ class Table(FileSource):
         """Whether the first row has the names of the columns."""
         if any(isinstance(column, str) for column in self.columns.values()):
             return True
-        at = {f: number if number > 0 else len(names) + 1 + number for f, number in numbers.items()}
-        return any(
-            layout.columns.keys() <= at.keys()
-            and all(
-                {*at.values()} & {*_matching_numbers(c, names)} for c in layout.columns.values()
-            )
-            for layout in self.layouts
-        )
+        return has_names(self.layouts, names, numbers)
 
-    def _known_columns(self, names: Sequence[str], line: int = 0) -> "_KnownColumns | None":
-        """The first known layout of which the table has all columns, with the table's names. Raises
-        UserError if a field can be several of the columns."""
-        location = f"{self.path}:{line}" if line else str(self.path)
+    def _known_columns(self, names: Sequence[str], line: int = 0) -> KnownColumns | None:
+        """As `known_columns`."""
         if self.format in ("json", "jsonl"):  # first, as in earlier versions
             columns = self.layouts[0].first_columns
             if {*columns.values()} <= {*names}:
-                return _KnownColumns(self.layouts[0], columns)
-        for layout in self.layouts:
-            at = {
-                field: _matching_numbers(columns, names)
-                for field, columns in layout.columns.items()
-            }
-            for field, numbers in at.items():
-                several = ", ".join(names[number - 1] for number in numbers)
-                ambiguous = len(numbers) > 1 and (layout is self.layouts[0] or all(at.values()))
-                require(
-                    not ambiguous,
-                    f"{location}: several columns can be the {field}: {several}; {self._advice()}",
-                )
-            if all(at.values()):
-                return _KnownColumns(layout, {field: names[at[field][0] - 1] for field in at})
-        return None
+                return KnownColumns(self.layouts[0], columns)
+        location = f"{self.path}:{line}" if line else str(self.path)
+        return known_columns(self.layouts, names, location, self._advice())
 
     def _advice(self, by: Literal["names", "numbers"] = "numbers") -> str:
         fields = [*self.layouts[0].columns]
         order = ",".join(f"{name}={number}" for number, name in enumerate(fields, start=1))
         by_name = f"set {self.option}={'=NAME,'.join(fields)}=NAME with names of "
         return by_name + ("columns" if by == "names" else f"the header, or by number, {order}")
-
-    def _log_columns(self, layout: str, chosen: Mapping[str, str], names: Sequence[str]) -> None:
-        roots = {name if name in names else name.split(".")[0] for name in chosen.values()}
-        pairs = ", ".join(f"{field} = {column}" for field, column in chosen.items())
-        left_out = ", ".join(name for name in names if name not in roots)[:200]
-        _log.info(
-            "%s: %s%s%s",
-            *(self.path, f"columns as in {layout}: " if layout else "", pairs),
-            f"; not read: {left_out}" if left_out else "",
-        )
-
-
-class _KnownColumns(NamedTuple):
-    layout: Layout
-    columns: dict[str, str]
-
-
-def _matching_numbers(columns: Sequence[str], names: Sequence[str]) -> list[int]:
-    """The numbers of the names that are one of the columns."""
-    return [number for number, name in enumerate(names, start=1) if name.lower() in columns]
-
-
-def _optional_columns(
-    optional: Mapping[str, Sequence[str]], fields: Mapping[str, Any], names: Sequence[str]
-) -> dict[str, str]:
-    """The column of each optional field that the table has and `fields` does not."""
-    lower = {name.lower(): name for name in reversed(names)}
-    return {
-        field: next(lower[column] for column in columns if column in lower)
-        for field, columns in optional.items()
-        if field not in fields and any(column in lower for column in columns)
-    }
-
-
-def are_names(cells: Sequence[str]) -> bool:
-    """Whether all cells could be names of a header."""
-    return all(_NAME.fullmatch(cell.strip()) for cell in cells)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.columns import parse_columns
+from common_jax.config import Quotes
 from common_jax.data.layouts import Layout
 from common_jax.data.object_rows import reader
 from common_jax.data.questions import is_squad
@@ -92,8 +93,8 @@ class InputTable(Table):
 
     option: str = COLUMNS
 
-    def is_example(self, cells: Sequence[str]) -> bool:
-        return False  # a first row without a known name may be a header
+    def example_fault(self, cells: Sequence[str]) -> str:
+        return "not surely an example"
 
 
 class _Collected(BadExamples):
@@ -207,12 +208,12 @@ class SquadRecords(Records):
                     yield Record(Input(node.place, value), columns)
 
 
-def file_records(path: Path, columns: str, schema: Schema) -> Records:
+def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes = "auto") -> Records:
     """The records of a file: of a table if `columns` are given or its ending is a table's, of a
     SQuAD file if the schema's texts are context and question, or else of lines.
 
     Args:
-      columns: of the texts, as `data.columns`; "" for known names.
+      columns, quotes: as `data.columns` and `data.quotes`.
 
     Raises:
       UserError: for a table whose columns are not known.
@@ -224,8 +225,8 @@ def file_records(path: Path, columns: str, schema: Schema) -> Records:
         return SquadRecords(path)
     layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
     by_field = parse_columns(columns, names, key=COLUMNS)
-    breaks = schema.escaped_breaks
-    table = InputTable(path, (layout,), by_field, reads_all=True, escaped_breaks=breaks)
+    options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes}
+    table = InputTable(path, (layout,), by_field, reads_all=True, **options)
     _ = table.paths if table.has_objects else table.form
     return TableRecords(table, schema)
 
@@ -347,10 +348,9 @@ def results_to(path: Path | None, records: Records, file: Any, schema: Schema) -
     form = None if path is None else ENDINGS.get(path.suffix.lower().removeprefix("."))
     if form == "csv":
         if not records.header:
-            raise UserError(
-                f"--output {path}: only a table of texts, such as CSV, is written as CSV; "
-                "name it .jsonl"
-            )
+            is_empty = isinstance(records, TableRecords) and not records.table.has_objects
+            reason = "only a table of texts, such as CSV, is written as CSV; name it .jsonl"
+            raise UserError(f"--output {path}: {'the input is empty' if is_empty else reason}")
         return CsvRows(file, schema, records.header)
     if form in ("parquet", "json", "lines"):
         raise UserError(f"--output {path}: name it .csv or .jsonl, or .txt for the answers only")

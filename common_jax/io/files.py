@@ -2,9 +2,11 @@
 
 import bz2
 import contextlib
+import functools
 import glob
 import gzip
 import io
+import logging
 import lzma
 import os
 import re
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from common_jax.errors import UserError
+from common_jax.fields import split_list
 from common_jax.io.copies import local_copy
 from common_jax.io.paths import AnyPath, as_path, expand_user, in_bucket
 
@@ -31,14 +34,24 @@ _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 LONGEST = 2**28  # bytes of a line: a small compressed file can unpack to an unlimited one
 BOM = b"\xef\xbb\xbf"
 
+_log = logging.getLogger(__name__)
 
-def names_in(value: str, key: str) -> list[str]:
-    """The comma-separated names in the value of the config field `key`.
+
+def names_in(value: str, key: str, folder: str | Path | None = None) -> list[str]:
+    """The comma-separated names in the value of the config field `key` (`split_list`).
+
+    Args:
+      folder: if there is a file of the whole value in it, also with another ending, as of parallel
+        files, or a compression, this is the only name.
 
     Raises:
       UserError: if one is empty.
     """
-    names = [name.strip() for name in value.split(",")]
+    if folder is not None and "," in value:
+        path = Path(folder, value)
+        if exists(path.parent, path.name) or file_endings(path):
+            return [value]
+    names = split_list(value, key)
     if not all(names):
         raise UserError(f"{key}: name its files")
     return names
@@ -144,10 +157,10 @@ def find_folder(path: str, key: str) -> Path:
 def read_lines(path: str | AnyPath) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without their ends, streaming.
 
-    Only "\n" separates lines (one "\r" before it goes too): U+2028, "\x0b", U+0085 and their like
-    are text, so that parallel files stay parallel. A last line without "\n" counts. A byte order
-    mark at the start is dropped. Compressions are recognised by their first bytes; a zip must
-    contain one file, or one that ends in .txt.
+    Only "\n" separates lines (one "\r" before it goes too), or "\r" in a file without any "\n":
+    other "\r", U+2028, "\x0b", U+0085 and their like are text: parallel files stay parallel. A last
+    line without an end counts. A byte order mark at the start is dropped. Compressions are
+    recognised by their first bytes; a zip must contain one file, or one that ends in .txt.
 
     Raises:
       UserError: a missing or unreadable file, a folder, broken compressed data, a zip with none
@@ -159,12 +172,15 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
 
 def read_raw_lines(path: str | AnyPath) -> Iterator[bytes]:
     """As `read_lines`, but bytes."""
-    path, number = as_path(path), 0
+    path, number, returns = as_path(path), 0, 0
     try:
         with open_bytes(path) as file:
             for number, line in enumerate(lines_of(file, path), start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
+                returns += b"\r" in line
                 yield line.removeprefix(BOM) if number == 1 else line
+        if returns:
+            _log_once(f"{path}: carriage returns inside of {returns} lines are white space")
     except _DAMAGE as error:
         raise unreadable(path, error, number + 1) from error
 
@@ -192,7 +208,7 @@ def unreadable(path: AnyPath, error: Exception, line: int = 0) -> UserError:
 
 
 def lines_of(file: io.BufferedIOBase, place: str | AnyPath) -> Iterator[bytes]:
-    """The lines of an open file with their ends, of limited length.
+    """The lines of an open file with their ends, as of `read_lines`, of limited length.
 
     Raises:
       UserError: for a line of more than `LONGEST` bytes.
@@ -200,7 +216,28 @@ def lines_of(file: io.BufferedIOBase, place: str | AnyPath) -> Iterator[bytes]:
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
             raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; split it")
-        yield line
+        if number == 1 and _ends_in_returns(line):
+            _log_once(f"{place}: no line feeds: carriage returns end its lines")
+            yield from re.findall(rb"[^\r]*\r|[^\r]+", line)
+        else:
+            yield line
+
+
+def ends_in_returns(path: AnyPath) -> bool:
+    """Whether carriage returns end the lines of a file, as it has no line feed."""
+    with reading(path) as file:
+        return _ends_in_returns(file.readline(LONGEST))
+
+
+def _ends_in_returns(line: bytes) -> bool:
+    """Whether a file with this first line has carriage returns only."""
+    return b"\r" in line[:-1] and not line.endswith(b"\n")
+
+
+@functools.cache
+def _log_once(message: str) -> None:
+    """Logs a property of a file, which may be read several times."""
+    _log.info("%s", message)
 
 
 def decode_line(line: bytes, path: str | AnyPath, number: int) -> str:

@@ -20,7 +20,7 @@ from ml_collections import config_flags
 from common_jax.config import completed, from_values, short_keys, to_config_dict
 from common_jax.data.word_rule import WordLevelConfig
 from common_jax.errors import UserError, causes, error_context
-from common_jax.fields import named_class, require, suggestion
+from common_jax.fields import join_list, named_class, suggestion
 from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
 from common_jax.io.named import located
@@ -180,25 +180,16 @@ def task_on_files(
     task = read_task(run, **data)
     if task.data is None:
         raise UserError(f"{run.path}: {type(task).__name__} reads no files")
-    names = [files] if os.path.exists(files) else names_in(files, "--data")
+    names = [files] if os.path.exists(files) else names_in(files, "--data", os.getcwd())
     config = to_config_dict(task.config)
     config.data.update({**task.other_test_fields, "source": "files", "dir": os.getcwd()})
-    config.data.test = ",".join(map(_file_below_here, names))
+    config.data.test = join_list(str(local_copy(expand_user(name)).absolute()) for name in names)
     config.data.train = config.data.train or config.data.test  # required, and not read
     config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))
     task = type(task)(config)
     task.read_vocabulary(local_copy(run.vocabulary))
     task.prepare_as(vocabulary_from=run.vocabulary, splits=("test",), option=option)
     return task
-
-
-def _file_below_here(name: str) -> str:
-    """The absolute path of a file, or if the working folder has a comma in its name the relative
-    one: names are joined by commas."""
-    path = str(local_copy(expand_user(name)).absolute())
-    path = os.path.relpath(path) if "," in path else path
-    require("," not in path, f"--data {name}: a comma in the name of a file or folder; rename it")
-    return path
 
 
 def default_workdir(file: str) -> Path:

@@ -7,6 +7,8 @@ from typing import Any
 from common_jax.config import SplitsConfig
 from common_jax.fields import to_mapping
 
+# How files are read, whose content is compared instead (`RunFolder.data_digests`).
+READINGS = ("data.quotes", "data.escaped_breaks")
 SEED = "train.seed"  # the only field in which repeated runs differ
 LIMITS = ("data.max_equal_pairs", "data.max_unreachable_answers")  # only reject corpora
 COOLDOWN = ("optimizer.cooldown_start", "optimizer.cooldown_steps")
@@ -54,7 +56,8 @@ def _comparable(config: Any) -> dict[str, Any]:
     """A config's values by the fields' full names, in a canonical form."""
     data = getattr(config, "data", None)
     columns = {"data.columns": data.column_order} if isinstance(data, SplitsConfig) else {}
-    return {**flat(to_mapping(config)), **columns}
+    fields = {**flat(to_mapping(config)), **columns}
+    return {key: value for key, value in fields.items() if key not in READINGS}
 
 
 def resuming(differing: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

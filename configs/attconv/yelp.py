@@ -23,6 +23,7 @@ def get_config(system="advanced"):
         holdout_size=2000,
         labels="1,2,3,4,5",
         ignored_labels="",
+        escaped_breaks=True,
         max_length=2000,
         batch_size=10,
         vectors="data/glove/glove.840B.300d.zip",

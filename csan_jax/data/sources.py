@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import file_identity, recorded_identity
+from common_jax.data.known_columns import are_names
 from common_jax.data.layouts import translation
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, decode, find_source, join
-from common_jax.data.tables import are_names
 from common_jax.errors import UserError
-from common_jax.io.files import find_file, find_files, find_stems, names_in, read_raw_lines
+from common_jax.io.files import (
+    ends_in_returns,
+    find_file,
+    find_files,
+    find_stems,
+    names_in,
+    read_raw_lines,
+)
 from common_jax.text.cleaning import clean
 from csan_jax.data.moses import undo_escapes
 from csan_jax.data.synthetic import generate
@@ -53,7 +60,8 @@ class Parallel:
         return str(self.files[0])
 
     def identity(self) -> Any:
-        return [file_identity(file) for file in self.files]
+        returns = ["returns"] if any(map(ends_in_returns, self.files)) else []
+        return [*map(file_identity, self.files), *returns]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         sides, names = map(read_raw_lines, self.files), list(map(str, self.files))
@@ -93,12 +101,12 @@ class Table(tables.Table):
             [*form.numbers.values()],
             form.separator,
             *settings,
-            *self.row_lengths,
+            *self.rows_identity(),
         ]
 
-    def is_example(self, cells: Sequence[str]) -> bool:
-        """Whether a first row is surely a pair: CSV often has a header, with any names."""
-        return not self.is_csv and not are_names(cells)
+    def example_fault(self, cells: Sequence[str]) -> str:
+        """As the base class: CSV often has a header, with any names."""
+        return "not surely an example" if self.is_csv or are_names(cells) else ""
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for location, fields, *_ in self.rows(bad_examples):
@@ -183,7 +191,8 @@ def source_of(config: "DataConfig", split: Split) -> Source:
 
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
-        return join(s for n in names_in(names, key) for s in _sources(config, folder, n, key))
+        listed = names_in(names, key, folder)
+        return join(s for name in listed for s in _sources(config, folder, name, key))
 
     source: Source = find_source(
         config,
@@ -202,7 +211,8 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
     if config.is_table(name):
         layouts, columns = translation(languages), config.columns_by_field
         files = find_files(folder, name, key)
-        return [Table(file, layouts, columns, config.separator) for file in files]
+        options: Any = {"separator": config.separator, "quotes": config.quotes}
+        return [Table(file, layouts, columns, **options) for file in files]
     stems = find_stems(folder, name, config.source_language)
     pairs = [tuple(find_file(f"{stem}.{language}") for language in languages) for stem in stems]
     return [Parallel((source, target)) for source, target in pairs]

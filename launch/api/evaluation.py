@@ -12,6 +12,7 @@ from common_jax.compare import Run as ComparedRun
 from common_jax.config import MeshConfig
 from common_jax.document import Cell, Section, Table
 from common_jax.errors import UserError
+from common_jax.io.files import names_in
 from common_jax.training.config import read_task, task_on_files
 from common_jax.training.evaluate import ensemble_mean, predict
 from common_jax.training.load_parameters import read_parameters
@@ -211,7 +212,7 @@ def _baseline(folder: str, task: Task, name: str) -> Evaluation:
 def name_of(files: str, splits: tuple[str, ...]) -> str:
     """The name for the scores of data files: their stems; if that is a split's name, the full name,
     or for parallel files FOLDER-STEM."""
-    paths = [Path(name.strip()) for name in files.split(",")]
+    paths = [Path(name) for name in names_in(files, "--data", Path.cwd())]
     name = "+".join(_ENDING.sub("", path.name) for path in paths)
     if name not in splits:
         return name

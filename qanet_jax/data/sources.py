@@ -222,7 +222,7 @@ def _named_source(config: "DataConfig", split: Split, rule: Rule) -> Source:
 
     def files(folder: Path, names: str) -> Source:
         train, key = split == "train", f"data.{split}"
-        file_names = [*(config.train_files if train else names_in(names, key))]
+        file_names = [*(config.train_files if train else names_in(names, key, folder))]
         several = len(file_names) > 1
         existing = tuple(_files(config, folder, name, split, several) for name in file_names)
         return Files(existing, distinct=not train) if several else existing[0]
@@ -248,8 +248,8 @@ def _files(config: "DataConfig", folder: Path, name: str, split: Split, several:
         unnamed = [f"{path.name}:" if several or len(paths) > 1 else "" for path in paths]
         files = tuple(map(File, paths, unnamed))
         return files[0] if len(files) == 1 else Files(files, distinct=True)
-    columns = config.columns_by_field
-    tables = tuple(QuestionTable(path, columns=columns) for path in paths)
+    options: Any = {"columns": config.columns_by_field, "quotes": config.quotes}
+    tables = tuple(QuestionTable(path, **options) for path in paths)
     return Tables(tables, f"{paths[0].name}:" if several else "")
 
 

@@ -4,9 +4,9 @@ import abc
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from common_jax.fields import Choice, require, require_sizes
+from common_jax.fields import FORMER, Choice, require, require_sizes
 from common_jax.inputs import Input
-from common_jax.text.word_tokenizer import UNICODE, Rule
+from common_jax.text.word_tokenizer import ENGLISH, UNICODE, Rule
 
 if TYPE_CHECKING:
     import flax.linen as nn
@@ -27,7 +27,7 @@ class WordsConfig:
     dim: int = 300
     rows: int = 0
     char_rows: int = 256
-    rule: Rule = UNICODE
+    rule: Rule = dataclasses.field(default=UNICODE, metadata={FORMER: ENGLISH})
 
     def __post_init__(self):
         require_sizes("words", self, "dim")

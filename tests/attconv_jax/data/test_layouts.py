@@ -170,22 +170,26 @@ def test_yelp(tmp_path, caplog):
     stars = [f"{n} star{'s' * (n > 1)}" for n in range(1, 6)]
     numbered = [{"label": s - 1, "text": t} for s, t in REVIEWS]
     other = [{"Rating": float(s), "Title": "x", "Review": t} for s, t in REVIEWS]
+    name = write(tmp_path, "y.csv", full.encode())
+    assert prepared(tmp_path, name, "texts", escaped_breaks=True).digests() == native
+    name = write(tmp_path, "y.parquet", parquet(numbered, {"label": stars}))
+    with pytest.raises(UserError, match=r"'--config\.data\.labels=1 star,.*,5 stars' accepts them"):
+        prepared(tmp_path, name, "texts")
+    assert prepared(tmp_path, name, "texts", labels=",".join(stars)).digests() == native
     for name, content in (
-        ("y.csv", full.encode()),
-        ("y.parquet", parquet(numbered, {"label": stars})),
         ("other.csv", comma_separated(other, ";", bom=True)),
         ("other.parquet", parquet(other)),
         ("list.json", indented(rows)),
     ):
         assert prepared(tmp_path, write(tmp_path, name, content), "texts").digests() == native
-    labels = "y.parquet: labels by number: 0 = 1, 1 = 2, 2 = 3, 3 = 4, 4 = 5"
+    labels = "y.parquet: labels by number: 0 = 1 star, 1 = 2 stars, 2 = 3 stars, 3 = 4 stars, 4 ="
     assert labels in caplog.text
     write(tmp_path, "y.jsonl", json_lines(numbered))
     with pytest.raises(UserError, match=r"y\.jsonl:1: label '0': none of data\.labels=1,2,3,4,5"):
         prepared(tmp_path, "y.jsonl", "texts")
     named = prepared(tmp_path, "y.jsonl", "texts", labels="0,1,2,3,4")
     assert named.digests() == native
-    predicted = file_records(tmp_path / "y.csv", "text=2", schema_of(1, ranking=False))
+    predicted = file_records(tmp_path / "y.csv", "text=2", schema_of(1, False, escaped_breaks=True))
     assert [record.input.value["text"] for record in predicted] == [text for _, text in REVIEWS]
 
 

@@ -53,13 +53,16 @@ CELLS = st.text("ab é,;\t\"'\n\u2028", max_size=8)
     st.booleans(),
 )
 def test_what_a_writer_of_csv_wrote(rows, separator, end, quoting, name, bom):
-    """pandas quotes minimally; spreadsheets have semicolons, CRLF and a byte order mark."""
+    """pandas quotes minimally; spreadsheets have semicolons, CRLF and a byte order mark, and blank
+    rows at the end, which are none."""
     written = io.StringIO(newline="")
     writer = csv.writer(written, delimiter=separator, lineterminator=end, quoting=quoting)
     writer.writerows([("Stars", "title", "text"), *rows])
     content = ("\ufeff" if bom else "") + written.getvalue()
     with tempfile.TemporaryDirectory() as folder:
         actual, lines, _ = texts(table(folder, content, name))
+    while rows and not any(map(str.strip, rows[-1])):
+        rows = rows[:-1]
     assert actual == [[label, text] for label, _, text in rows]
     starts = [2 + sum("".join(row).count("\n") + 1 for row in rows[:n]) for n in range(len(rows))]
     assert lines == starts
@@ -169,3 +172,92 @@ def test_blank_lines(tmp_path):
 @pytest.mark.parametrize("content", ["", "\n", "\ufefflabel,text\r\n", "text;id;label\n"])
 def test_no_rows(tmp_path, content):
     assert texts(table(tmp_path, content)) == ([], [], {})
+
+
+HEADER = "label,text\n"
+FIRST_ROWS = [
+    ("sep=;\ntext;label\na, b;3\n", [["3", "a, b"]]),  # Excel's declaration
+    ('\ufeff"SEP=|"\r\ntext|label\r\n\'a|3\r\n', [["3", "'a"]]),
+    (
+        "Reviews 2024\n" + HEADER + "3,a\n",
+        "t.csv:1: a row above the header, which is line 2; delet",
+    ),
+    ("Reviews;\n\nlabel;text\n3;a\n", "t.csv:1: a row above the header, which is line 3; delete"),
+    ("Reviews, 2024\nlabel;text\n3;a\n", "t.csv:1: a row above the header, which is line 2; delet"),
+    (
+        "Reviews\n3,a\n",
+        "t.csv:1: 1 columns where 2 are needed, and no header that is known: Reviews",
+    ),
+    ('"label"x,text\n3,a\n', "t.csv:1: not CSV (',' expected after '\"')"),
+]
+
+
+@pytest.mark.parametrize(("content", "expected"), FIRST_ROWS)
+def test_what_may_be_a_header_is_never_skipped(tmp_path, content, expected, monkeypatch):
+    """Else columns would be read by their order, which a header may name otherwise."""
+    monkeypatch.setattr(Table, "example_fault", lambda _, cells: "no" * (not cells[0].isdigit()))
+    made = table(tmp_path, content)
+    for policy in ("error", "skip"):
+        if isinstance(expected, list):
+            assert texts(made, policy)[0] == expected
+        else:
+            with pytest.raises(UserError) as error:
+                texts(made, policy)
+            assert str(error.value).replace(f"{tmp_path}/", "").startswith(expected)
+            assert "on_bad_example" not in str(error.value)
+
+
+def test_a_header_below_a_title_is_named(tmp_path):
+    made = table(tmp_path, "Reviews\nid,body\n1,a\n", columns={"label": "id", "text": "body"})
+    assert fails(made).endswith("it has Reviews; the header is line 2: delete what is above it")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_rows_of_separators_at_the_end_are_none(tmp_path, name, caplog):
+    caplog.set_level(logging.INFO)
+    content = "label,text\n1,a\n,\n2,b\n,\n\n,\n".replace(",", "," if name == "t.csv" else "\t")
+    made = table(tmp_path, content, name)
+    assert texts(made)[:2] == ([["1", "a"], ["", ""], ["2", "b"]], [2, 3, 4])
+    count = "2 rows of separators only, at its end, are left out"
+    assert caplog.messages[-1] == f"{made.path}:5: {count}"
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_carriage_returns_end_lines_only_without_line_feeds(tmp_path, name):
+    content = "label,text\r1,a\r2,b\u2028\x0b\x0c\x85c".replace(
+        ",", "," if name[2] == "c" else "\t"
+    )
+    alone = table(tmp_path, content, name)
+    assert texts(alone)[:2] == ([["1", "a"], ["2", "b\u2028\x0b\x0c\x85c"]], [2, 3])
+    mixed = table(tmp_path, '1,a\rb\n2,"c\rd"\n', "m.csv")
+    assert texts(mixed)[:2] == ([["1", "a\rb"], ["2", "c\rd"]], [1, 2])
+
+
+MARKS = [  # lines with "|" for a tab, and whether they are read as CSV
+    ('label|text\n1|"say ""a"""\n2|b', True),
+    ('label|text\n1|"a|b"\n2|b', True),
+    ('label|text\n1|"a\n\nb"\n2|b', True),
+    ('"label"|"text"\n"1"|"a"\n"2"|"b"', True),
+    ('label|text\n1|"a"\n2|b', False),
+    ('label|text\n1|"a" he said\n2|"say ""b"""', False),
+    ('label|text\n1|5" high\n2|b', False),
+    ('label|text\n1|"open\n2|closed"\n', False),  # a cell of two lines, which are rows
+    ('label|text\n1|"open\n2|b', False),
+    ('label|text\n1|""\n2|b', False),
+]
+
+
+@pytest.mark.parametrize(("content", "is_csv"), MARKS)
+def test_quotation_marks_of_tab_separated_tables(tmp_path, content, is_csv, caplog):
+    """As pandas writes and reads them, if only a writer of CSV would have written them."""
+    caplog.set_level(logging.INFO)
+    content = content.replace("|", "\t")
+    as_csv = [*csv.reader(io.StringIO(content), delimiter="\t")][1:]
+    as_text = [line.split("\t") for line in content.splitlines()][1:]
+    assert texts(table(tmp_path, content, "t.tsv"))[0] == (as_csv if is_csv else as_text)
+    chosen, other = ("as in CSV", "text") if is_csv else ("part of the text", "csv")
+    (message,) = [m for m in caplog.messages if "quotation marks" in m]
+    assert chosen in message and f"data.quotes={other}" in message
+    for quotes, rows in (("text", as_text), ("csv", as_csv)):
+        if is_csv and content.startswith("label") and all(len(row) == 2 for row in rows):
+            assert texts(table(tmp_path, content, "t.tsv", quotes=quotes))[0] == rows

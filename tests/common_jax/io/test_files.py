@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.io.files import find_file, read_lines
+from common_jax.io.files import find_file, names_in, read_lines
 
 TEXT = "one\r\ntwo\u2028still two\x0b\x85\x1c\x0c\n\n\r\nfünf 日本😀\nlast without end"
 LINES = ["one", "two\u2028still two\x0b\x85\x1c\x0c", "", "", "fünf 日本😀", "last without end"]
@@ -20,6 +20,33 @@ def test_lines(tmp_path, name, bom):
     path = tmp_path / name
     path.write_bytes(data if name == "a.txt" else gzip.compress(data))
     assert list(read_lines(path)) == LINES
+
+
+def test_carriage_returns_end_lines_in_a_file_without_line_feeds(tmp_path, caplog):
+    caplog.set_level("INFO")
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfa\r\rb\xc2\x85\x0bc\r"))
+    (tmp_path / "b").write_bytes(b"a\rb\r\r\n\rc\n")
+    for _ in range(2):
+        assert list(read_lines(tmp_path / "a.gz")) == ["a", "", "b\x85\x0bc"]
+        assert list(read_lines(tmp_path / "b")) == ["a\rb\r", "\rc"]
+    assert caplog.messages == [
+        f"{tmp_path}/a.gz: no line feeds: carriage returns end its lines",
+        f"{tmp_path}/b: carriage returns inside of 2 lines are white space",
+    ]
+
+
+def test_names_with_commas(tmp_path):
+    for name in ("a,b.csv.gz", "c,d.en", "e"):
+        (tmp_path / name).touch()
+    names = lambda value: names_in(value, "data.train", tmp_path)
+    assert names("a,b.csv") == ["a,b.csv"] and names("c,d") == ["c,d"]
+    assert names("e, f") == ["e", "f"] and names('"a,b.csv",e') == ["a,b.csv", "e"]
+    for value, message in (
+        ("a,", "name its files"),
+        ('"a,b', "data.train=.*quotation marks as in"),
+    ):
+        with pytest.raises(UserError, match=message):
+            names(value)
 
 
 def test_empty_file(tmp_path):

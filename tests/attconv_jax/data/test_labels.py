@@ -1,0 +1,135 @@
+"""Labels of tables: by name, by number, and the names that a file has for its numbers."""
+
+import json
+import logging
+
+import pytest
+
+from attconv_jax.config import Config, DataConfig, WordsConfig
+from attconv_jax.data.dataset import LabelledData
+from attconv_jax.data.labels import LabelReader
+from common_jax.config import from_values, to_config_dict
+from common_jax.data.corpus import Corpus
+from common_jax.errors import UserError
+from tests.common_jax.data.other_tools import comma_separated, json_lines, parquet
+
+NAMES = [  # data.labels, the file's names of 0, 1, ..., and the labels of these
+    ("bad,good", ["Good", "Bad"], ["good", "bad"]),
+    ("bad,good", ["good ", " bad"], ["good", "bad"]),
+    ("Bad,bad", ["bad", "Bad"], ["bad", "Bad"]),  # exactly first
+    ("bad,good", ["-", "good", "bad"], ["-", "good", "bad"]),  # one that is ignored
+    ("bad,good,mixed", ["good", "bad"], ["good", "bad"]),
+    ('"Food, Drink",Rooms', ["Rooms", "Food, Drink"], ["Rooms", "Food, Drink"]),
+    ("bad,good", ["0", "1"], ["bad", "good"]),  # no names
+    ("bad,good", [], ["bad", "good"]),
+]
+
+
+@pytest.mark.parametrize(("labels", "names", "expected"), NAMES)
+def test_names_of_a_file_decide_over_positions(labels, names, expected):
+    reader = LabelReader(DataConfig(dir="x", train="x", labels=labels).names, ["-"], "f", names)
+    assert [reader(str(number)) for number in range(len(expected))] == expected
+    assert reader("-1") == "-"
+
+
+UNKNOWN = [
+    ("bad,good", ["positive", "negative"], False, "--config.data.labels=positive,negative accepts"),
+    ("bad,good", ["good", "Bad", "?"], False, "'--config.data.ignored_labels=-,?' accepts them"),
+    ("bad,good", ["-", "a, b", "c"], False, "'--config.data.labels=\"a, b\",c' accepts them"),
+    ("bad,good", ["Good", "good", "bad"], False, "several of which are the same"),
+    ("good,Good", ["GOOD", "x"], False, "--config.data.labels=GOOD,x accepts them"),
+    ("no,yes", ["wrong", "right"], True, "rename them to no,yes"),
+]
+
+
+@pytest.mark.parametrize(("labels", "names", "fixed", "advice"), UNKNOWN)
+def test_names_that_are_no_labels_are_refused(labels, names, fixed, advice):
+    with pytest.raises(UserError) as error:
+        LabelReader(labels.split(","), ["-"], "f.parquet", names, fixed=fixed)
+    message = str(error.value)
+    assert message.startswith("f.parquet: its labels are ") and advice in message
+    assert f"data.labels={labels} and data.ignored_labels=-" in message and "\n" not in message
+
+
+def prepared(folder, name, content, **options):
+    (folder / name).write_bytes(content)
+    fields = {"format": "texts", "dir": str(folder), "cache_dir": str(folder / "cache")}
+    fields |= {"train": name, "dev": name, "test": name}
+    data = LabelledData(DataConfig(**fields | options), WordsConfig(dim=2, rows=90))
+    data.prepare()
+    return data
+
+
+def labels_of(data):
+    return Corpus.open(data.path / "test").column("label").tolist()
+
+
+BOOLS = [(False, "sad"), (True, "glad"), (True, "fine")]
+
+
+@pytest.mark.parametrize("labels", ["bad,good", "no,yes", "False,True", "false,true", "0,1"])
+@pytest.mark.parametrize("write", [json_lines, parquet, comma_separated])
+def test_true_and_false(tmp_path, write, labels):
+    content = write([{"label": label, "text": text} for label, text in BOOLS])
+    name = {"json_lines": "t.jsonl", "parquet": "t.parquet", "comma_separated": "t.csv"}
+    data = prepared(tmp_path, name[write.__name__], content, labels=labels)
+    assert labels_of(data) == [0, 1, 1]
+
+
+def test_true_and_false_are_labels_by_name_before_their_order(tmp_path):
+    content = json_lines([{"label": label, "text": text} for label, text in BOOLS])
+    assert labels_of(prepared(tmp_path, "t.jsonl", content, labels="yes,no")) == [1, 0, 0]
+    with pytest.raises(UserError, match=r"label 'False': none of data\.labels=a,b,c"):
+        prepared(tmp_path, "t.jsonl", content, labels="a,b,c")
+
+
+@pytest.mark.parametrize("write", [json_lines, parquet, comma_separated])
+def test_labels_with_commas_and_with_blanks_around_them(tmp_path, write):
+    content = write([{"label": f" {n} ", "text": n} for n in ("Food, Drink", "Rooms")])
+    name = {"json_lines": "t.jsonl", "parquet": "t.parquet", "comma_separated": "t.csv"}
+    file = name[write.__name__]
+    data = prepared(tmp_path, file, content, labels='"Food, Drink",Rooms')
+    assert data.config.names == ("Food, Drink", "Rooms") and labels_of(data) == [0, 1]
+    with pytest.raises(UserError, match="labels with commas in quotation marks"):
+        prepared(tmp_path, file, content, labels="Food, Drink,Rooms")
+
+
+def test_labels_exchanged_by_earlier_versions_are_not_read_again(tmp_path):
+    """The name of a corpus has the labels that names of a file have now, if they had others."""
+    rows = [{"label": n, "text": text} for n, text in enumerate(("glad", "sad"))]
+    identities = []
+    for names, labels in ((["Good", "Bad"], [1, 0]), (["good", "bad"], [1, 0]), (None, [0, 1])):
+        data = prepared(tmp_path, "t.parquet", parquet(rows, names and {"label": names}),
+                        labels="bad,good")  # fmt: skip
+        assert labels_of(data) == labels
+        fingerprint = json.loads((data.path / "fingerprint.json").read_text())
+        identities.append(fingerprint["sources"]["train"])
+    assert identities[0][-1] == ["good", "bad"]
+    assert [len(identity) for identity in identities] == [6, 5, 5]  # as of earlier versions
+
+
+PATH = "Saved in C:\\new\\rooms"
+
+
+@pytest.mark.parametrize(("breaks", "text"), [(False, PATH), (True, "Saved in C:\new\\rooms")])
+def test_a_backslash_is_text_but_in_yelps_layout(tmp_path, breaks, text, caplog):
+    caplog.set_level(logging.INFO)
+    rows = [{"label": "1", "text": PATH}, {"label": "2", "text": "a\\nb"}]
+    csv = prepared(tmp_path, "t.csv", comma_separated(rows), labels="1,2", escaped_breaks=breaks)
+    assert csv.texts("test")[0] == [text]
+    notice = 't.csv:2: a backslash before "n" is text; data.escaped_breaks=True makes it a line br'
+    assert (notice in caplog.text) == (not breaks)
+    plain = prepared(tmp_path, "t.jsonl", json_lines(rows), labels="1,2", escaped_breaks=breaks)
+    assert plain.texts("test")[0] == [PATH]
+    assert (csv.digests() == plain.digests()) == (not breaks)
+
+
+def test_stored_configs_keep_their_readings():
+    config = Config(data=DataConfig(dir="x", train="t.csv"))
+    values = to_config_dict(config).to_dict()
+    assert from_values(Config, values) == config
+    for field in ("escaped_breaks", "quotes"):
+        del values["data"][field]
+    values["data"]["labels"] = '"a",b'
+    old = from_values(Config, values).data
+    assert (old.escaped_breaks, old.quotes, old.names) == (True, "text", ('"a"', "b"))
