@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, SplitsConfig, TrainConfig
 from common_jax.data.word_rule import WordLevelConfig
 from common_jax.fields import (
     FORMER,
@@ -14,6 +14,7 @@ from common_jax.fields import (
     require_sizes,
     split_list,
 )
+from common_jax.paper_config import PaperConfig
 from common_jax.text.word_tokenizer import ENGLISH, UNICODE, Rule
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, SplitsConfig, TrainConfig
 from common_jax.data.table_format import ENDINGS
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
 from common_jax.io.copies import local_copy
 from common_jax.io.files import ending, exists, file_endings
 from common_jax.io.paths import expand_user
+from common_jax.paper_config import PaperConfig
 
 if TYPE_CHECKING:
     from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes

@@ -4,9 +4,10 @@ import dataclasses
 import math
 from typing import ClassVar, Literal
 
-from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SplitsConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, SplitsConfig, TrainConfig
 from common_jax.data.word_rule import WordLevelConfig
 from common_jax.fields import DefaultChoice, require, require_sizes
+from common_jax.paper_config import PaperConfig
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
 

@@ -25,7 +25,7 @@ LAYERS = (
     {"fields", "numerics"},
     {"bad_examples", "columns", "predictor_answer", "predictor_schema"},
     {"io"},
-    {"config", "text"},
+    {"config", "paper_config", "text"},
     {"attention", "predictor", "data", "systems"},
     {"layers", "inputs"},
     {"convolution", "stack", "recurrent"},

@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from common_jax.config import MeshConfig, OptimizerConfig, PaperConfig, SourceConfig, TrainConfig
+from common_jax.config import MeshConfig, OptimizerConfig, SourceConfig, TrainConfig
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, Writer, prepare
 from common_jax.data.epoch_plan import BucketPlan
 from common_jax.dropout import dropout
+from common_jax.paper_config import PaperConfig
 from common_jax.predictor import Option, Predictor
 from common_jax.predictor_answer import Answer
 from common_jax.training.task import Scores, Task

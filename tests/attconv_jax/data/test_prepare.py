@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from attconv_jax.config import DataConfig, WordsConfig
 from attconv_jax.data import VECTORS, selection
+from attconv_jax.data.dataset import LabelledData
 from attconv_jax.data.prepare import Builder, balance, columns, overlap, tokenize
 from common_jax.data import word_level
-from common_jax.data.corpus import Corpus, recorded_identity
+from common_jax.data.corpus import Corpus, prepare, recorded_identity
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
 from common_jax.text.vocabulary import UNKNOWN, Vocabulary
@@ -48,6 +50,37 @@ ROWS = [
     ("entailment", "A man eats.", "Someone eats."),
     ("contradiction", "Two cats sleep.", "No cat sleeps."),
 ]
+
+
+OLD = [  # a file, how earlier versions identified it, and whether they read the same examples
+    ("t.csv", "text,label\nin C:\\new,1\nb,2\n", ["csv", "texts", ["header"], [2, 1], ","], False),
+    ("t.tsv", 'text\tlabel\n"a ""b"""\t1\nb\t2\n', ["tsv", "texts", ["header"], [2, 1]], False),
+    ("t.tsv", "1\ta\r2\tb\r", ["tsv", "texts"], False),
+    ("t.tsv", "text\tlabel\na\rb\t1\nb\t2\n", ["tsv", "texts", ["header"], [2, 1]], True),
+    ("t.tsv", '1\ta "b"\n2\tb\n', ["tsv", "texts", "exact"], True),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "identity", "equal"), OLD)
+def test_a_corpus_of_another_reading_is_not_used(tmp_path, name, content, identity, equal):
+    """With the folder in place that an earlier version prepared from the same file."""
+    (tmp_path / name).write_bytes(content.encode())
+    options = {"cache_dir": str(tmp_path / "cache"), "format": "texts", "labels": "1,2"}
+    options |= dict.fromkeys(("train", "dev", "test"), name)
+    columns = "1,2" if "\r2" in content else ""  # of which there may be more than are read
+    data = LabelledData(config(tmp_path, columns=columns, **options), WORDS)
+    fingerprint = data.builder().fingerprint()
+    for split, (file, *_) in fingerprint["sources"].items():
+        fingerprint["sources"][split] = [file, *identity]
+    (tmp_path / "new").mkdir()
+    Builder(data.config, WORDS).build(tmp_path / "new")
+    old = prepare(
+        tmp_path / "cache", fingerprint, lambda folder: shutil.copytree(
+            tmp_path / "new", folder, dirs_exist_ok=True
+        )
+    )  # fmt: skip
+    data.prepare()
+    assert (data.path == old) == equal
 
 
 def table(folder, name, rows):

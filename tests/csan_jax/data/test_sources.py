@@ -10,7 +10,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.config import from_values
 from common_jax.data.corpus import file_identity
 from common_jax.errors import UserError
-from common_jax.fields import from_mapping
+from common_jax.fields import from_mapping, to_mapping
 from common_jax.io.files import read_lines
 from common_jax.training.config import parse
 from common_jax.training.identity import result_fields
@@ -193,6 +193,35 @@ def test_tables_by_number_have_the_prepared_folders_of_earlier_versions(tmp_path
     (tmp_path / "h.tsv").write_text("source\ttarget\nA hat.\tEin Hut.\n")
     identity = source_of(config(tmp_path, train="h.tsv"), "train").identity()
     assert identity[1:] == [[1, 2], "\t", "header"]
+
+
+def test_parallel_files_with_carriage_returns_only(tmp_path):
+    """Their names in a cache are not those of earlier versions, which read a single pair."""
+    identities = []
+    for end in ("\n", "\r"):
+        for language in ("en", "de"):
+            (tmp_path / f"my, own.{language}").write_text(
+                f"a{language}{end}b\u2028c{end}", newline=""
+            )
+        source = source_of(config(tmp_path, train="my, own"), "train")
+        pairs = [row[1:] for row in source.read(BadExamples("error"))]
+        assert pairs == [("aen", "ade"), ("b\u2028c", "b\u2028c")]
+        identities.append(source.identity())
+    assert [len(identity) for identity in identities] == [2, 3]
+
+
+def test_quotation_marks_of_tables(tmp_path):
+    """An earlier run keeps its reading."""
+    (tmp_path / "t.tsv").write_text('en\tde\n"a ""b"""\tc\n')
+    fields = to_mapping(config(tmp_path, train="t.tsv"))
+    assert read(from_mapping(DataConfig, fields))[0] == [('a "b"', "c")]
+    del fields["quotes"]
+    old = from_values(Config, {"data": fields}).data
+    assert read(old)[0] == [('"a ""b"""', "c")]
+    assert source_of(old, "train").identity()[1:] == [[1, 2], "\t", "header"]
+    assert source_of(config(tmp_path, train="t.tsv"), "train").identity()[1:] != [
+        *([1, 2], "\t", "header")
+    ]
 
 
 def test_runs_of_earlier_versions_have_tsv_columns():

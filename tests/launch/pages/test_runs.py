@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from common_jax.compare import read_runs
-from common_jax.config import PaperConfig
 from common_jax.document import Chart, Table
 from common_jax.errors import UserError
+from common_jax.paper_config import PaperConfig
 from launch import train
 from launch.pages.runs import report
 from tests.launch.tiny_runs import lines, result
