@@ -21,9 +21,10 @@ from common_jax.bad_examples import BadExamples, Counts, summary
 from common_jax.data import raw_files
 from common_jax.data.corpus import NOT_CONTENT, Writer, file_identity, is_prepared, prepare
 from common_jax.errors import UserError
-from common_jax.fields import to_mapping
+from common_jax.fields import former_values, to_mapping
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
+from common_jax.io.files import ending
 from common_jax.io.paths import AnyPath, as_path, expand_user
 from common_jax.text.cleaning import FAR
 
@@ -34,6 +35,7 @@ Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 _NUMBERS = 5  # of overlong examples that are named
+_READINGS = {"quotes": "tsv", "escaped_breaks": "csv"}  # the ending that a field concerns
 
 _log = logging.getLogger(__name__)
 
@@ -216,8 +218,22 @@ class PreparedData(abc.ABC):
             k: str(as_path(expand_user(path)).absolute()) for k, path in paths.items() if path
         }
         kept = {k: v for k, v in fields.items() if k not in self.config.not_prepared}
+        kept = {k: v for k, v in kept.items() if k not in _READINGS} | self._readings()
         splits = list(preparation.splits)
         return {**builder.settings(), "splits": splits, "fields": {**kept, **absolute}}
+
+    def _readings(self) -> dict[str, Any]:
+        """How files are read, if not as in versions without these fields, and if a file's name has
+        the ending of a format that it concerns."""
+        splits = [
+            s for s in SPLITS if self.config.source == "files" and getattr(self.config, s, "")
+        ]
+        endings = {ending(name) for split in splits for name in self.config.names_of(split)}
+        return {
+            name: getattr(self.config, name)
+            for name, former in former_values(type(self.config)).items()
+            if getattr(self.config, name) != former and _READINGS.get(name) in endings
+        }
 
     def report(self) -> None:
         """Logs the number of examples, the time of preparation if they were prepared now, the

@@ -13,6 +13,7 @@ from configs.csan import systems, tatoeba_deen
 
 def get_config(system: str = ""):
     config = tatoeba_deen.get_config()
-    config.data.update(dir="data", train="en-de.csv", columns="", on_bad_example="error")
+    config.data.update(dir="data", train="en-de.csv", columns="", quotes="auto")
     config.data.update(source_language="en", target_language="de", holdout_size=1000)
+    config.data.on_bad_example = "error"
     return systems.choose_sized(config, system)

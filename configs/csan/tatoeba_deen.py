@@ -18,6 +18,7 @@ def get_config(system: str = ""):
     config.data.dev = ""
     config.data.test = ""
     config.data.columns = "2,1"
+    config.data.quotes = "text"
     config.data.source_language = "de"
     config.data.target_language = "en"
     config.data.on_bad_example = "skip"

@@ -1,5 +1,6 @@
 """Labels of tables: by name, by number, and the names that a file has for its numbers."""
 
+import dataclasses
 import json
 import logging
 
@@ -133,3 +134,14 @@ def test_stored_configs_keep_their_readings():
     values["data"]["labels"] = '"a",b'
     old = from_values(Config, values).data
     assert (old.escaped_breaks, old.quotes, old.names) == (True, "text", ('"a"', "b"))
+
+
+@pytest.mark.parametrize(("name", "equal"), [("t.jsonl", True), ("t.csv", False), ("t.tsv", False)])
+def test_records_of_missing_files_are_those_of_the_reading(tmp_path, name, equal):
+    """A corpus of an earlier version is used without its files where the reading has no effect."""
+    new = DataConfig(dir=str(tmp_path), train=name, format="texts")
+    old = dataclasses.replace(new, escaped_breaks=True, quotes="text")
+    made = [LabelledData(config, WordsConfig(dim=2, rows=90)) for config in (old, new)]
+    requests = [data._request(data.builder()) for data in made]
+    assert not {"escaped_breaks", "quotes"} & requests[0]["fields"].keys()
+    assert (requests[0] == requests[1]) == equal
