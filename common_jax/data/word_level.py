@@ -21,7 +21,7 @@ from common_jax.data.prepared import PreparedData
 from common_jax.errors import UserError
 from common_jax.io.copies import local_copy
 from common_jax.io.paths import expand_user
-from common_jax.text.vectors import Vectors, read_vectors
+from common_jax.text.vectors import ROWS, Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import ENGLISH, Rule
 
@@ -174,12 +174,12 @@ def tokeniser_identity(rule: Rule) -> Any:
 
 
 def vectors_identity(file: str) -> Any:
-    """The content of `data.vectors`, for a fingerprint; None without.
+    """The content of `data.vectors` and the rule of its rows, for a fingerprint; None without.
 
     Raises:
       UserError: if it cannot be read.
     """
-    return file_identity(local_copy(expand_user(file))) if file else None
+    return {**file_identity(local_copy(expand_user(file))), "rows": ROWS} if file else None
 
 
 def read_word_vectors(

@@ -1,12 +1,12 @@
 """Pretrained word vectors in the text format of GloVe (Pennington et al. 2014).
 
-A row is a word and D numbers, separated by single spaces or tabs. Some words of the file 840B
-contain spaces, hence the numbers are the last D fields. word2vec and fastText write the same format
-after a first line "count D".
+A row is a word and D numbers, separated by spaces or tabs. Some words of the file 840B contain
+spaces, hence the numbers are the last D fields. word2vec and fastText write the same format after a
+first line "count D". A CR after a number ends a row too; NEL, U+2028 and their like do not.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "upper": str.upper,
 }
 
+ROWS = 2  # the version of the rule that splits a file into words and numbers
+_BLANKS = b" \t\r"  # around a word
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -103,27 +105,43 @@ def _rows(
     """The line number, word and line of each row with `dim` numbers; the first fields of other rows
     are added to `rejected`."""
     first = True
-    for number, line in enumerate(read_raw_lines(path), start=1):
-        line = line.rstrip().replace(b"\t", b" ")  # fastText ends its rows with a space
+    for number, line in enumerate(_split_at_returns(read_raw_lines(path)), start=1):
+        line = line.strip(_BLANKS).replace(b"\t", b" ")  # fastText ends its rows with a space
         if number == 1 and (header := _header(line)) is not None:
             if header != dim:
                 raise _other_dimension(path, number, dim, header)
             continue
-        if line.count(b" ") == dim:
-            yield number, line[: line.index(b" ")], line
+        if line.count(b" ") == dim and b"  " not in line:
+            yield number, line[: line.index(b" ")].rstrip(_BLANKS), line
         else:
-            fields = line.split(b" ")
+            fields = line.split()
             count = _count_numbers(fields)
             if count != dim and first and count:
                 raise _other_dimension(path, number, dim, count)
             if count == dim:
-                yield number, b" ".join(fields[:-dim]), line
+                yield number, line.rsplit(None, dim)[0].rstrip(_BLANKS), line
             else:
-                rejected.add(fields[0])
+                rejected.update(fields[:1])
                 bad_examples.reject(f"{count} numbers after a word, not {dim}", f"{path}:{number}")
         first = False
     if first:
         raise UserError(f"{path}: no vectors in it")
+
+
+def _split_at_returns(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, split after each CR that follows a number; another one is in a word."""
+    for line in lines:
+        if b"\r" not in line:
+            yield line
+            continue
+        row: list[bytes] = []
+        for segment in line.split(b"\r"):
+            row.append(segment)
+            if _is_number((segment.rsplit(None, 1) or [b""])[-1]):
+                yield b"\r".join(row)
+                row = []
+        if any(row):
+            yield b"\r".join(row)
 
 
 def _header(line: bytes) -> int | None:
@@ -148,7 +166,7 @@ def _is_number(field: bytes) -> bool:
 
 
 def _numbers(line: bytes, dim: int, place: str) -> np.ndarray:
-    fields = line.split(b" ")[-dim:]
+    fields = line.split()[-dim:]
     try:
         vector = np.array(list(map(float, fields)))
     except ValueError:

@@ -79,6 +79,39 @@ def test_a_tab_after_the_word_or_between_numbers(tmp_path):
     assert found == {"the": [1, 2, 3], "a b": [4, 5, 6]}
 
 
+PLAIN = "the 1 2 3\na b 4 5 6\n\u00a0c\u0085d\u2028 7 8 9\ne\rf 1 1 1\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (" ", " "),  # as it is
+        ("\nthe", "\n the"),
+        ("\na", "\n\ta"),
+        ("the 1", "the  1"),
+        ("the 1", "the \t 1"),
+        ("2 3", "2   3"),
+        ("3\n", "3\r"),
+        ("6\n", "6 \r"),
+        ("\n", "\r"),
+        ("\n", "\r\r\n"),
+    ],
+)
+def test_blanks_and_returns_around_words_and_numbers(tmp_path, old, new):
+    path = _write(tmp_path / "a.txt", ("4 3\n" + PLAIN).replace(old, new))
+    words = ["the", "a b", "\u00a0c\u0085d\u2028", "e\rf"]
+    vectors = read_vectors(path, words, 3, BadExamples("error"))
+    found = {word: vectors.table[row].tolist() for word, row in vectors.rows.items()}
+    rows = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [1, 1, 1]]
+    assert found == dict(zip(words, rows, strict=True))
+    assert "set it to 3" in _fails(path, words, 4)
+
+
+def test_the_line_of_a_row_after_returns(tmp_path):
+    path = _write(tmp_path / "a.txt", "the 1 2 3\rcat 1 2\ndog 1 2 3\n")
+    assert _fails(path, ["dog"]) == f"{path}:2: 2 numbers after a word, not 3{SKIP}"
+
+
 _FORMS = st.sampled_from(["a", "A", "ab", "Ab", "AB", "aB", "ß", "SS", "Ss", "ß."])
 
 
