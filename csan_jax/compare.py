@@ -24,7 +24,7 @@ from common_jax.document import (
 )
 from common_jax.errors import UserError
 from csan_jax import metrics as translation
-from csan_jax.languages import count_words
+from csan_jax.languages import code_of, count_words
 
 _BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # BLEU of n-grams up to n, unsmoothed
 _THIRD = "_longest_third"
@@ -232,7 +232,8 @@ class TranslationEvaluation(Evaluation):
 
 def _members(references: Sequence[str], metric: str, language: str) -> Int[np.ndarray, "n"]:
     """Indices of a metric's sentences: all, or the third with the most words in the reference."""
-    lengths = [count_words(reference, language) for reference in references]
+    code = code_of(language, references)
+    lengths = [count_words(reference, code) for reference in references]
     order = np.argsort([-length for length in lengths], kind="stable")
     return np.sort(order[: -(-len(order) // 3)] if metric.endswith(_THIRD) else order)
 

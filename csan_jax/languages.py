@@ -1,10 +1,14 @@
-"""Tokenizers for scores, by language."""
+"""Tokenizers for scores, by language, or by the script of the references."""
 
 import importlib.util
+from collections.abc import Sequence
+
+import regex
 
 # ISO 639 codes of languages that sacreBLEU does not split at spaces, and ISO 15924 codes of scripts
-# without spaces, by the code that selects the tokenizer.
+# without spaces, by the code that selects the tokenizer; "char" is for all others by script.
 _CODES = {
+    "char": "",
     "zh": "zh zho chi cmn yue wuu lzh hans hant",
     "ja": "ja jpn",
     "ko": "ko kor",
@@ -15,6 +19,14 @@ _CODES = {
     "bo": "bo bod tib dz dzo tibt",
 }
 _BY_ALIAS = {alias: code for code, aliases in _CODES.items() for alias in aliases.split()}
+_HAN = regex.compile(r"\p{Han}")
+_SPACELESS = regex.compile(  # letters and marks of scripts without spaces between words
+    r"[\p{Han}\p{Hira}\p{Kana}\p{Bopo}\p{Thai}\p{Laoo}\p{Khmr}\p{Mymr}\p{Tibt}\p{Lana}\p{Talu}"
+    r"\p{Tale}\p{Tavt}\p{Java}\p{Bali}&&[\p{L}\p{M}]]",
+    regex.VERSION1,
+)
+_LETTER = regex.compile(r"[\p{L}\p{M}]")
+_LOWEST = "\u0e00"  # of the characters of `_SPACELESS`
 # The analysers for Japanese and Korean (sacreBLEU's extras "ja" and "ko") are often not installed;
 # then scores are of characters, on another scale, with tok:char in the signature.
 _ANALYSERS: dict[str, tuple[str, ...]] = {
@@ -23,9 +35,9 @@ _ANALYSERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def sacrebleu_tokenizer(language: str) -> str:
+def sacrebleu_tokenizer(language: str, references: Sequence[str] = ()) -> str:
     """sacreBLEU's tokeniser for a target language: "13a" where spaces separate words."""
-    code = code_of(language)
+    code = code_of(language, references)
     if code in _ANALYSERS:
         return "char" if missing_analyser(language) else f"{code}-mecab"
     return "zh" if code == "zh" else "char" if code in _CODES else "13a"
@@ -39,9 +51,9 @@ def missing_analyser(language: str) -> str:
     return f"of characters: MeCab is not installed (pip install 'sacrebleu[{code}]')"
 
 
-def has_moses(language: str) -> bool:
+def has_moses(language: str, references: Sequence[str] = ()) -> bool:
     """Whether Moses's tokenizer finds words: not in Korean, nor where no spaces separate them."""
-    return code_of(language) not in _CODES
+    return code_of(language, references) not in _CODES
 
 
 def count_words(sentence: str, language: str) -> int:
@@ -50,8 +62,21 @@ def count_words(sentence: str, language: str) -> int:
     return len(sentence.split() if spaced else sentence)
 
 
-def code_of(language: str) -> str:
-    """The key in `_CODES` of a language; for others the first subtag, "de" for "de-AT"."""
+def code_of(language: str, references: Sequence[str] = ()) -> str:
+    """The key in `_CODES` of a language; for others that of the references' script, if it has one,
+    or the first subtag, "de" for "de-AT"."""
     first, *subtags = language.lower().replace("_", "-").split("-")
     scripts = (tag for tag in subtags if len(tag) == 4 and tag in _BY_ALIAS)
-    return _BY_ALIAS.get(next(scripts, first), first)
+    code = _BY_ALIAS.get(next(scripts, first), first)
+    return code if code in _CODES else _code_by_script(references) or code
+
+
+def _code_by_script(references: Sequence[str]) -> str:
+    """"zh" or "char" if most letters are of scripts without spaces; else ""."""
+    text = "".join(references)
+    if max(text, default="") < _LOWEST:  # most texts
+        return ""
+    spaceless = len(_SPACELESS.findall(text))
+    if 2 * spaceless <= len(_LETTER.findall(text)):
+        return ""
+    return "zh" if 10 * len(_HAN.findall(text)) > 9 * spaceless else "char"

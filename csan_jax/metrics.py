@@ -21,7 +21,7 @@ class Scores:
     """Corpus scores.
 
     Attributes:
-      metrics: `sacrebleu`, `chrf` and, if the language `has_moses`, `tokenized_bleu`, in percent.
+      metrics: `sacrebleu`, `chrf` and, if the text `has_moses`, `tokenized_bleu`, in percent.
       signatures: by the same names, the settings that reproduce each score.
     """
 
@@ -46,7 +46,8 @@ def score(
     Args:
       hypotheses: one a sentence; an empty one counts as wrong.
       references: likewise, in the same order.
-      language: of the references, as in "de", "zh-CN", "zho_Hant" or "jpn"; selects the tokenisers.
+      language: of the references, as in "de", "zh-CN", "zho_Hant" or "jpn"; selects the tokenisers,
+        with the references' script (`csan_jax.languages`).
       lowercase: whether to ignore case, in all three.
 
     Raises:
@@ -56,14 +57,14 @@ def score(
       Post (2018), A Call for Clarity in Reporting BLEU Scores; Popović (2015), chrF.
     """
     _check(hypotheses, references)
-    bleu, chrf = _bleu(language, lowercase=lowercase), CHRF(lowercase=lowercase)
+    bleu, chrf = _bleu(language, references, lowercase=lowercase), CHRF(lowercase=lowercase)
     metrics = {
         "sacrebleu": bleu.corpus_score(hypotheses, [references]).score,
         "chrf": chrf.corpus_score(hypotheses, [references]).score,
     }
     signatures = {"sacrebleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
-    if has_moses(language):
-        tokenized, code = _bleu(None, lowercase=lowercase), code_of(language)
+    if has_moses(language, references):
+        tokenized, code = _bleu(None, (), lowercase=lowercase), code_of(language)
         metrics["tokenized_bleu"] = tokenized.corpus_score(
             _moses(hypotheses, code), [_moses(references, code)]
         ).score
@@ -75,7 +76,7 @@ def score(
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> float:
     """`sacrebleu` of `score`, alone."""
     _check(hypotheses, references)
-    return _bleu(language).corpus_score(hypotheses, [references]).score
+    return _bleu(language, references).corpus_score(hypotheses, [references]).score
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -117,7 +118,7 @@ def paired_bootstrap(
     """
     for hypotheses in systems.values():
         _check(hypotheses, references)
-    metrics = {"sacrebleu": _bleu(language), "chrf": CHRF()}
+    metrics = {"sacrebleu": _bleu(language, references), "chrf": CHRF()}
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
     test = PairedTest([*systems.items()], metrics, [references], test_type="bs")
     signatures, results = test()
@@ -170,7 +171,7 @@ def _ngram_counts(
 ) -> Int[np.ndarray, "n counts"]:
     """For each sentence both lengths, and the matches and totals of n-grams of each order; language
     as of `_bleu`."""
-    bleu = _bleu(language, effective_order=True, max_ngram_order=order)
+    bleu = _bleu(language, references, effective_order=True, max_ngram_order=order)
     scores = (bleu.sentence_score(h, [r]) for h, r in zip(hypotheses, references, strict=True))
     return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores])
 
@@ -197,7 +198,7 @@ def ngrams(
     """
     _check(hypotheses, references)
     scores = [
-        _bleu(language, max_ngram_order=n, smooth_method="none").corpus_score(
+        _bleu(language, references, max_ngram_order=n, smooth_method="none").corpus_score(
             hypotheses, [references]
         )
         for n in range(1, most + 1)
@@ -205,11 +206,11 @@ def ngrams(
     return [(score.score, score.precisions[-1]) for score in scores]
 
 
-def _bleu(language: str | None, **options: Any) -> BLEU:
+def _bleu(language: str | None, references: Sequence[str], **options: Any) -> BLEU:
     """BLEU of texts in a language, or if it is None of tokens separated by spaces."""
     if language is None:  # forced: sacreBLEU would warn that the text is tokenised
         return BLEU(tokenize="none", force=True, **options)
-    return BLEU(tokenize=sacrebleu_tokenizer(language), **options)
+    return BLEU(tokenize=sacrebleu_tokenizer(language, references), **options)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

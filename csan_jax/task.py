@@ -47,12 +47,15 @@ class Translation(Task[Config]):
 
     def __init__(self, config: Config):
         super().__init__(config)
-        tokenized = ("tokenized_bleu",) * has_moses(config.data.target_language)
-        self.metric_names = ("sacrebleu", "chrf", *tokenized, "nll")
+        self.metric_names = self._metric_names(())
         self.data = TranslationData(config.data)
         self.data.preparation = preparation_of(config)
         self.model = Transformer(_sized(config), jnp.dtype(config.train.compute_dtype))
         self._pieces = self.model.config.target_vocab_size  # fewer with unused rows
+
+    def _metric_names(self, references: Sequence[str]) -> tuple[str, ...]:
+        tokenized = has_moses(self.config.data.target_language, references)
+        return ("sacrebleu", "chrf", *("tokenized_bleu",) * tokenized, "nll")
 
     def init(self, key: Array) -> Params:
         pieces = jnp.ones((1, 2), jnp.int32)
@@ -85,9 +88,20 @@ class Translation(Task[Config]):
         self.data.prepare(workers)
         self._check_vocabulary()
         self.data.report()
+        if "dev" in self.data.splits:
+            self._set_metric_names()
         language = self.config.data.target_language
         if reason := missing_analyser(language):
             _log.warning("data.target_language=%s: sacrebleu is %s", language, reason)
+
+    def _set_metric_names(self) -> None:
+        """Those for the script of dev's references; raises UserError without the best metric."""
+        self.metric_names = self._metric_names(self.data.references("dev"))
+        best = self.config.train.best_metric
+        require(
+            best != "tokenized_bleu" or best in self.metric_names,
+            f"train.best_metric={best}: the script of data.dev has no spaces; set sacrebleu",
+        )
 
     def data_digests(self) -> dict[str, str]:
         return self.data.digests()

@@ -11,7 +11,7 @@ import pytest
 import sacrebleu.sacrebleu
 
 from csan_jax import metrics as translation
-from csan_jax.languages import count_words, has_moses, missing_analyser, sacrebleu_tokenizer
+from csan_jax.languages import code_of, count_words, has_moses, missing_analyser, sacrebleu_tokenizer
 from csan_jax.metrics import score
 
 # The command's module restores the default of SIGPIPE, which ends the process; Python and the other
@@ -105,6 +105,17 @@ PERFECT = {
     "lzh": "學而時習之，不亦說乎。",
     "ja": "私は昨日りんごを二つ食べました。",
     "kor": "나는 어제 사과를 두 개 먹었다.",
+    # Not in the list of codes: by the script of the references.
+    "shn": "ၵဝ်ၶႃႈလႆႈၵိၼ်ၶဝ်ႈ",
+    "mnw": "အဲပ္ဍဲကွာန်မန်ညိ",
+    "ksw": "ယအဲၣ်ဒိးနၤဒိၣ်မး",
+    "nod": "ᨡ᩶ᩣᨸᩮ᩠ᨶᨣᩫ᩠ᨶᨾᩮᩬᩥᨦ",
+    "lbj": "ང་ལེ་ནས་ཡོངས་པ་ཡིན།",
+    "nan": "伊昨昏去圖書館借冊矣。",
+    "hak": "佢昨晡日去圖書館。",
+    "gan": "渠昨日去哩圖書館。",
+    "cjy": "他夜來去了圖書館。",
+    "ryu": "わんねー昨日りんご食ぶたん。",
 }
 
 
@@ -114,14 +125,24 @@ def test_perfect_translations_of_any_script_have_100(official, language):
     text = PERFECT[language]
     ours = score([text], [text], language=language)
     assert ours.metrics == pytest.approx({"sacrebleu": 100, "chrf": 100})
-    tokenizer = sacrebleu_tokenizer(language)
+    tokenizer = sacrebleu_tokenizer(language, [text])
     assert tokenizer != "13a" and f"|tok:{tokenizer}" in ours.signatures["sacrebleu"]
     part = text[:-3]
     expected = official([part], [text], "--tokenize", tokenizer)["BLEU"][0]
     assert score([part], [text], language=language).metrics["sacrebleu"] == pytest.approx(expected)
     if " " not in text:
         assert official([text], [text], "--tokenize", "13a")["BLEU"][0] < 1
-        assert count_words(text, language) == len(text)
+        assert count_words(text, code_of(language, [text])) == len(text)
+
+
+def test_the_script_of_most_letters_decides_of_other_languages():
+    text = "Tsa-hng i khì tôo-su-kuán 借冊."
+    assert score([text], [text], language="nan").metrics["tokenized_bleu"] == pytest.approx(100)
+    expected = {"nan": "zh", "ryu": "char", "lbj": "char"}
+    assert {x: sacrebleu_tokenizer("de", [PERFECT[x]]) for x in expected} == expected
+    spaced = ["Ein Satz.", "Слово и дело, λόγος", "मैं घर जा रहा हूँ", "ሰላም ለዓለም", "한국어 문장"]
+    assert sacrebleu_tokenizer("de", spaced) == "13a"
+    assert sacrebleu_tokenizer("zh", ["pinyin"]) == "zh"  # as by its code
 
 
 def test_a_region_is_no_language():

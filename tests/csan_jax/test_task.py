@@ -103,15 +103,23 @@ class Spelled(Subwords):
         return {"pieces": pieces, "nll": np.ones(len(pieces)), "weight": np.ones(len(pieces))}
 
 
-@pytest.mark.parametrize(("language", "good"), [("th", True), ("ja", True), ("de", False)])
-def test_bleu_that_does_not_fit_the_text_is_reported(language, good, caplog, monkeypatch):
+THAI = ["แมวดำนอนบนโต๊ะ", "ฉันกินข้าวผัดแล้ว"]
+GLUED = ["EineschwarzeKatzeschläft.", "IchhabeschonReisgegessen."]
+
+
+@pytest.mark.parametrize(
+    ("language", "lines", "good"),
+    [("th", THAI, True), ("ja", THAI, True), ("nod", THAI, True), ("de", GLUED, False)],
+)
+def test_bleu_that_does_not_fit_the_text_is_reported(language, lines, good, caplog, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)  # no MeCab
     config = tiny(encoder_attention=Area(local_layers=1))
     config = dataclasses.replace(
         config, data=dataclasses.replace(config.data, target_language=language)
     )
-    task, data = Translation(config), Spelled(["แมวดำนอนบนโต๊ะ", "ฉันกินข้าวผัดแล้ว"])
+    task, data = Translation(config), Spelled(lines)
     task.data = data
+    task._set_metric_names()
     scores = task.score("dev", data.predictions())
     assert scores.metrics.keys() == {*task.metric_names}
     assert ("tokenized_bleu" in task.metric_names) == (language == "de")
