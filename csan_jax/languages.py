@@ -72,7 +72,7 @@ def code_of(language: str, references: Sequence[str] = ()) -> str:
 
 
 def _code_by_script(references: Sequence[str]) -> str:
-    """"zh" or "char" if most letters are of scripts without spaces; else ""."""
+    """ "zh" or "char" if most letters are of scripts without spaces; else ""."""
     text = "".join(references)
     if max(text, default="") < _LOWEST:  # most texts
         return ""

@@ -11,7 +11,13 @@ import pytest
 import sacrebleu.sacrebleu
 
 from csan_jax import metrics as translation
-from csan_jax.languages import code_of, count_words, has_moses, missing_analyser, sacrebleu_tokenizer
+from csan_jax.languages import (
+    code_of,
+    count_words,
+    has_moses,
+    missing_analyser,
+    sacrebleu_tokenizer,
+)
 from csan_jax.metrics import score
 
 # The command's module restores the default of SIGPIPE, which ends the process; Python and the other
