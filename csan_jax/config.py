@@ -8,7 +8,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from common_jax.config import MeshConfig, OptimizerConfig, SplitsConfig, TrainConfig
+from common_jax.config import (
+    MeshConfig,
+    OptimizerConfig,
+    SplitsConfig,
+    TrainConfig,
+    replaces_train,
+)
 from common_jax.data.table_format import ENDINGS
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
 from common_jax.io.copies import local_copy
@@ -126,6 +132,8 @@ class DataConfig(SplitsConfig):
         file's comma, semicolon or tab is detected.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
         &#93; &#124; and &amp;, by their characters, on both sides.
+      white_space: "blanks" reads tabs, CR, NBSP, U+2028 and other white space in a sentence as blanks,
+        in training, prediction and scoring; "keep" is the rule of the published results.
       holdout_size: number of source sentences held out of train for an empty dev or test.
       joint_vocabulary: whether both sides share one subword model.
       vocab_size: SentencePiece BPE pieces of each model.
@@ -150,6 +158,7 @@ class DataConfig(SplitsConfig):
     test: str = "test"
     separator: str = "\t"
     moses_escapes: Literal["keep", "undo"] = "keep"
+    white_space: Literal["blanks", "keep"] = "blanks"
     holdout_size: int = 2000
     joint_vocabulary: bool = True
     vocab_size: int = 32_000
@@ -312,6 +321,17 @@ class Config:
         if self.model.tie == "all":
             require(self.data.joint_vocabulary, "model.tie=all: needs data.joint_vocabulary=True")
 
-    def completed(self, overridden: Collection[str]) -> "Config":
-        """The config with the languages of a corpus that was set on the command line."""
-        return dataclasses.replace(self, data=self.data.with_languages(overridden))
+    @classmethod
+    def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Adds `data.white_space` to configs of earlier versions, which kept it."""
+        data = values.get("data", {})
+        known = isinstance(data, Mapping)
+        return {**values, "data": {"white_space": "keep", **data} if known else data}
+
+    def completed(self, overridden: Mapping[str, Any]) -> "Config":
+        """The config with the languages of a corpus that was set on the command line, and other
+        white space read as blanks if all its files were."""
+        data = self.data.with_languages(overridden)
+        if "data.white_space" not in overridden and replaces_train(self, overridden):
+            data = dataclasses.replace(data, white_space="blanks")
+        return dataclasses.replace(self, data=data)

@@ -15,7 +15,7 @@ from common_jax.fields import require
 from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
 from common_jax.predictor_answer import Answer
 from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
-from common_jax.text.cleaning import clean
+from common_jax.text.cleaning import clean, with_blanks
 from csan_jax.data import JOINT, SEPARATE
 from csan_jax.data.subwords import END, Subwords
 
@@ -91,6 +91,7 @@ class Translator(Predictor):
           batch_tokens: source positions of a batch.
           max_length: longest sentence of training in pieces, with the end symbol; 0 if unknown.
           length_penalty, extra_length: of the search; None if unknown, in older exports.
+          white_space: as in training (`csan_jax.config.DataConfig`).
         """
 
         beam_size: int
@@ -98,6 +99,7 @@ class Translator(Predictor):
         max_length: int = 0
         length_penalty: float | None = None
         extra_length: int | None = None
+        white_space: str = "keep"
 
         def __post_init__(self):
             for name in ("beam_size", "batch_tokens"):
@@ -182,7 +184,9 @@ class Translator(Predictor):
         return {"source_embedding": source, "target_embedding": target, "output_embedding": target}
 
     def parse(self, line: str, place: str) -> Sentence:
-        return Sentence(*self._source.encode([clean(line).strip()], workers=1))
+        text = clean(line)
+        text = with_blanks(text) if self._settings.white_space == "blanks" else text
+        return Sentence(*self._source.encode([text.strip()], workers=1))
 
     @property
     def longest(self) -> tuple[int, ...]:

@@ -232,6 +232,7 @@ class Translation(Task[Config]):
             max_length=self.config.data.max_length,
             length_penalty=decode.length_penalty,
             extra_length=decode.extra_length,
+            white_space=self.config.data.white_space,
         )
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:

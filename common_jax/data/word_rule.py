@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from common_jax.fields import split_list
+from common_jax.config import replaces_train
 from common_jax.text.word_tokenizer import UNICODE
 
 T = TypeVar("T")
@@ -18,11 +18,7 @@ class WordLevelConfig:
         """The config, with `UNICODE` if the command line replaced all of `data.train`'s files and
         did not set the rule."""
         config: Any = self
-        before = overridden.get("data.train")
-        if "words.rule" in overridden or before is None or config.data.source != "files":
-            return self
-        file_names = split_list(config.data.train, "data.train")
-        if {*split_list(before, "data.train")} & {*file_names}:
+        if "words.rule" in overridden or not replaces_train(config, overridden):
             return self
         words = dataclasses.replace(config.words, rule=UNICODE)
         return dataclasses.replace(config, words=words)

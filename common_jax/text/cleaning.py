@@ -1,6 +1,7 @@
 """Cleaning of texts, equal in corpora and predictions, and the warning for overlong ones."""
 
 import logging
+import re
 import unicodedata
 
 FAR = 2  # times the longest text of training
@@ -11,6 +12,7 @@ _BOM = "\ufeff"
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | frozenset(
     map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 )
+_OTHER_SPACE = re.compile(r"[^\S ]")
 _BLANK_CATEGORIES = ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 _log = logging.getLogger(__name__)
@@ -23,6 +25,12 @@ def clean(text: str) -> str:
         return text
     text = text.removeprefix(_BOM)
     return "" if all(map(_is_blank, text)) else text
+
+
+def with_blanks(text: str) -> str:
+    """A text with a blank for each other white space, such as a tab, CR, NBSP, NEL or U+2028; the
+    same object if there is none."""
+    return text if text.isprintable() else _OTHER_SPACE.sub(" ", text)
 
 
 def warn_if_overlong(place: str, length: int, longest: int) -> None:

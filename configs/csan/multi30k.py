@@ -17,6 +17,7 @@ from csan_jax.config import Config
 def get_config(system: str = ""):
     config = to_config_dict(Config())
     config.data.dir = "data/multi30k"
+    config.data.white_space = "keep"  # of the published results
     config.data.source_language = "en"
     config.data.target_language = "de"
     config.data.dev = "val"

@@ -15,5 +15,5 @@ def get_config(system: str = ""):
     config = tatoeba_deen.get_config()
     config.data.update(dir="data", train="en-de.csv", columns="", quotes="auto")
     config.data.update(source_language="en", target_language="de", holdout_size=1000)
-    config.data.on_bad_example = "error"
+    config.data.update(on_bad_example="error", white_space="blanks")
     return systems.choose_sized(config, system)

@@ -10,6 +10,7 @@ from csan_jax.config import Config, DataConfig
 
 def get_config(system: str = ""):
     config = to_config_dict(Config(data=DataConfig(source="generated", examples=60_000)))
+    config.data.white_space = "keep"
     config.data.source_language = "en"
     config.data.target_language = "de"
     config.data.holdout_size = 500

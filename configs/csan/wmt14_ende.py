@@ -35,6 +35,7 @@ def get_config(system: str = ""):
     size, name = systems.sized(system)
     config = to_config_dict(Config())
     config.data.dir = "data/wmt14"
+    config.data.white_space = "keep"  # of the published results
     config.data.source_language = "en"
     config.data.target_language = "de"
     config.data.dev = "newstest2013"

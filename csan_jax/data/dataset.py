@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_MANY_EQUAL = 0.05  # share of pairs with equal sides; with more there is a warning
 EVALUATION_SHAPES = 3  # at most; the search is compiled for each
 
 
@@ -70,9 +71,15 @@ class TranslationData(PreparedData):
     def _require_usable(self, folder: Path) -> None:
         limit = self.config.max_equal_pairs
         for split in self.splits:
-            equal, pairs = Corpus.open(folder / split).meta.get("equal", (0, 1))
+            meta = Corpus.open(folder / split).meta
+            equal, pairs = meta.get("equal", (0, 1))
+            files = getattr(self.config, split) or f"(held out of {self.config.train})"
+            if 2 * (cut := meta.get("counts", {}).get("▁", 0)) > pairs:
+                raise UserError(
+                    f"data.{split}={files}: {cut:,} of {pairs:,} pairs have ▁ (U+2581): already cut "
+                    "into pieces, as by SentencePiece; use the text from before that"
+                )
             if equal > limit * pairs:
-                files = getattr(self.config, split) or f"(held out of {self.config.train})"
                 raise UserError(
                     f"data.{split}={files}: {equal:,} of {pairs:,} pairs have equal sides; set the "
                     "files, columns or languages of a translation, or accept it with "
@@ -80,12 +87,27 @@ class TranslationData(PreparedData):
                 )
 
     def report(self) -> None:
-        """As `PreparedData.report`; of evaluated files also the pairs with equal sides."""
+        """As `PreparedData.report`; also many pairs with equal sides, most with the marks of
+        subword-nmt, and those with white space that is read as blanks."""
         super().report()
-        for split in self.preparation.splits:
-            equal, pairs = self._corpus(split).meta["equal"]
-            if 2 * equal > pairs:
+        for split in self.splits:
+            meta = self._corpus(split).meta
+            equal, pairs = meta.get("equal", (0, 1))
+            counts = meta.get("counts", {})
+            if equal > _MANY_EQUAL * pairs:
                 _log.warning("%s: %d of %d pairs have equal sides", split, equal, pairs)
+            if 2 * counts.get("@@", 0) > pairs:
+                _log.warning(
+                    "%s: %d of %d pairs have @@, as text that subword-nmt has cut into pieces; "
+                    "scores are of these pieces; use the text from before that",
+                    *(split, counts["@@"], pairs),
+                )
+            if spaces := counts.get("white_space"):
+                _log.info(
+                    "%s: %d of %d pairs have tabs, NBSP, CR or other white space, read as blanks "
+                    "(data.white_space)",
+                    *(split, spaces, pairs),
+                )
 
     def _size_line(self, total: int) -> str:
         corpora = [self._corpus(split) for split in self.splits]
@@ -163,8 +185,9 @@ class TranslationData(PreparedData):
         return self._text(split, TEXT_FILES[0])
 
     def references(self, split: str) -> list[str]:
-        """The raw target sentences of "dev" or "test", in the order of the batches' index."""
-        return self._text(split, TEXT_FILES[1])
+        """The raw target sentences of "dev" or "test", in the order of the batches' index, with a
+        blank for "▁", as decoded pieces have."""
+        return [text.replace("▁", " ") for text in self._text(split, TEXT_FILES[1])]
 
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         corpora = {split: self._corpus(split) for split in self.splits}

@@ -15,7 +15,7 @@ import operator
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +33,7 @@ from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
 from common_jax.io.progress import progress
 from common_jax.io.threads import threaded_map
+from common_jax.text.cleaning import with_blanks
 from csan_jax.data import COLUMNS, JOINT, SEPARATE, TEXT_FILES
 from csan_jax.data.sources import Pair, Source, source_of
 from csan_jax.data.subwords import Subwords
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 SUBWORD_PAIRS = 500_000  # largest sample on which subwords are trained
 
+_RESERVED = "▅"  # SentencePiece trains on no sentence that has it
 _FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
 _CHUNK = 4096  # pairs encoded at once
 _AHEAD = 2  # chunks encoded at the same time: arrays are made of one meanwhile
@@ -92,6 +94,7 @@ class Builder:
             "vocabulary": [config.joint_vocabulary, *dict.fromkeys(config.vocab_sizes)],
             "max_length": config.max_length,
             "on_bad_example": config.on_bad_example,
+            **({"white_space": config.white_space} if config.white_space != "keep" else {}),
         }
 
     def build(self, folder: Path) -> None:
@@ -149,11 +152,20 @@ class Builder:
         return [pair for number, pair in sample if not assigned[number]], assigned
 
     def _added(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Counts the pairs, and adds each one's source to the candidates for held-out splits."""
+        """The normalised pairs; counts them, and adds each one's source to the candidates for
+        held-out splits."""
         add = self._held_out.add if self._held_out.splits else lambda _: None
-        for self._pairs, pair in enumerate(pairs, start=1):
+        for self._pairs, pair in enumerate(map(self._normalised, pairs), start=1):
             add(pair.source)
             yield pair
+
+    def _normalised(self, pair: Pair) -> Pair:
+        """The pair by `data.white_space`; the same object if it is unchanged."""
+        if self._config.white_space == "keep":
+            return pair
+        source, target = with_blanks(pair.source), with_blanks(pair.target)
+        same = source is pair.source and target is pair.target
+        return pair if same else Pair(pair.place, source, target)
 
     def _train_subwords(self, sample: list[Pair]) -> tuple[Subwords, Subwords]:
         """The source's and the target's subword model."""
@@ -162,6 +174,8 @@ class Builder:
         config, (_, *sides) = self._config, zip(*sample, strict=True)
         keys = [f"{column}_vocab_size" for column in COLUMNS]
         keys = [f"data.{key if getattr(config, key) else 'vocab_size'}" for key in keys]
+        if config.white_space == "blanks":
+            sides = [[text.replace(_RESERVED, " ") for text in side] for side in sides]
         if config.joint_vocabulary:
             sides = [tuple(itertools.chain.from_iterable(zip(*sides, strict=True)))]
         models = [
@@ -194,7 +208,7 @@ class Builder:
                 )
                 writers.append(stack.enter_context(writer))
             chunks = self._chunks(source, splits[0], read, assigned)
-            encode = functools.partial(_encode, subwords, self._workers)
+            encode = functools.partial(_encode, subwords, self._workers, self._normalised)
             encoded = threaded_map(encode, chunks, min(_AHEAD, self._workers))
             for chunk in stack.enter_context(contextlib.closing(encoded)):
                 writers[0].bad_examples.counts.update(chunk.bad_examples)
@@ -236,14 +250,14 @@ class _Chunk(NamedTuple):
     Attributes:
       splits: the index of each pair's split.
       columns: the pieces of both sides.
-      equal: whether the sides of each pair are equal.
+      features: whether each pair has a property, by the property's name (`_features`).
       bad_examples: those of the source up to the end of the chunk.
     """
 
     pairs: Sequence[Pair]
     splits: Int8[np.ndarray, "n"]
     columns: Mapping[str, FlatRows]
-    equal: Bool[np.ndarray, "n"]
+    features: Mapping[str, Bool[np.ndarray, "n"]]
     bad_examples: Counts
 
     def select(self, mask: Bool[np.ndarray, "n"]) -> "_Chunk":
@@ -252,19 +266,39 @@ class _Chunk(NamedTuple):
             return self
         pairs = list(itertools.compress(self.pairs, mask))
         columns = {name: rows.select(mask) for name, rows in self.columns.items()}
+        features = {name: values[mask] for name, values in self.features.items()}
         return self._replace(
-            pairs=pairs, splits=self.splits[mask], columns=columns, equal=self.equal[mask]
+            pairs=pairs, splits=self.splits[mask], columns=columns, features=features
         )
 
 
-def _encode(subwords: tuple[Subwords, Subwords], workers: int, read: _Read) -> _Chunk:
+def _encode(
+    subwords: tuple[Subwords, Subwords],
+    workers: int,
+    normalised: Callable[[Pair], Pair],
+    read: _Read,
+) -> _Chunk:
     numbered, bad_examples = read
-    pairs = [pair for pair, _ in numbered]
+    raw = [pair for pair, _ in numbered]
+    pairs = [*map(normalised, raw)]
     splits = np.fromiter((split for _, split in numbered), np.int8, len(pairs))
     sides = [pair.source.strip() for pair in pairs], [pair.target.strip() for pair in pairs]
     rows = [model.encode_flat(side, workers) for model, side in zip(subwords, sides, strict=True)]
-    equal = np.fromiter(map(operator.eq, *sides), bool, len(pairs))
-    return _Chunk(pairs, splits, dict(zip(COLUMNS, rows, strict=True)), equal, bad_examples)
+    columns = dict(zip(COLUMNS, rows, strict=True))
+    features = _features(sides)
+    features["white_space"] = map(operator.is_not, raw, pairs)
+    arrays = {name: np.fromiter(has, bool, len(pairs)) for name, has in features.items()}
+    return _Chunk(pairs, splits, columns, arrays, bad_examples)
+
+
+def _features(sides: tuple[Sequence[str], Sequence[str]]) -> dict[str, Iterable[bool]]:
+    """Whether the sides of each pair are equal, and whether one has the marks of SentencePiece's
+    and of subword-nmt's pieces."""
+    return {
+        "equal": map(operator.eq, *sides),
+        "▁": ("▁" in source or "▁" in target for source, target in zip(*sides, strict=True)),
+        "@@": ("@@ " in source or "@@ " in target for source, target in zip(*sides, strict=True)),
+    }
 
 
 class _SplitWriter(contextlib.AbstractContextManager):
@@ -300,7 +334,8 @@ class _SplitWriter(contextlib.AbstractContextManager):
 
     def add(self, chunk: _Chunk) -> None:
         """Writes encoded pairs."""
-        self._counts.update(pairs=len(chunk.pairs), equal=int(chunk.equal.sum()))
+        self._counts.update(pairs=len(chunk.pairs))
+        self._counts.update({name: int(has.sum()) for name, has in chunk.features.items()})
         if self._limit is not None:
             lengths = np.maximum(*(rows.lengths for rows in chunk.columns.values()))
             fits = lengths <= self._limit
@@ -323,4 +358,5 @@ class _SplitWriter(contextlib.AbstractContextManager):
             location, dropped = f"{self._source.place}:1", self.bad_examples.counts
             finish_split(self._corpus, "pairs", self._split, location, dropped)
             self._corpus.meta["equal"] = [self._counts["equal"], self._counts["pairs"]]
+            self._corpus.meta["counts"] = self._counts
         self._stack.__exit__(kind, error, traceback)

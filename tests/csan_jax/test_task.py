@@ -14,6 +14,7 @@ from common_jax.config import OptimizerConfig, TrainConfig
 from csan_jax.attention.area import Area
 from csan_jax.config import Config, DataConfig, ModelConfig
 from csan_jax.data.subwords import Subwords
+from csan_jax.predictor import Translator
 from csan_jax.task import Translation, cross_entropy, to_text
 
 
@@ -128,6 +129,18 @@ def test_bleu_that_does_not_fit_the_text_is_reported(language, lines, good, capl
     assert ("dev: BLEU 0.00 is too low for chrF 100.0" in caplog.text) == (not good)
     assert ("sacrebleu[ja]" in scores.notes.get("sacrebleu_tokenizer", "")) == (language == "ja")
     assert task.card_facts == [f"translates `en` into `{language}`"]
+
+
+def test_a_line_has_the_white_space_of_training():
+    subwords = Subwords.train(["the cat sat on a mat"] * 9, 280)
+    as_in = lambda rule: types.SimpleNamespace(
+        _source=subwords, _settings=Translator.Settings(1, 64, white_space=rule)
+    )
+    parse = lambda rule, text: Translator.parse(as_in(rule), text, "").pieces
+    for space in "\t\u00a0\r\x85\u2028\u3000":
+        line = f"\u00a0the{space}cat{space} sat"
+        assert parse("blanks", line) == parse("keep", "the cat sat") != parse("keep", line)
+    assert Translator.Settings(1, 64).white_space == "keep"  # of exports of earlier versions
 
 
 def test_text_ends_at_the_end_symbol_and_stays_one_line():

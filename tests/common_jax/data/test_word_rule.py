@@ -1,4 +1,4 @@
-"""Which rule splits texts into words: of config files, own files, and configs of earlier runs."""
+"""Which rule splits texts into words, and reads white space: of config files, own files, and configs of earlier runs."""
 
 import pytest
 
@@ -11,6 +11,8 @@ from common_jax.errors import UserError
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.training.config import parse
 from common_jax.training.config_files import installed_configs
+from csan_jax.config import Config as Translator
+from csan_jax.config import DataConfig as Parallel
 from qanet_jax.config import Config as ReaderConfig
 from qanet_jax.config import DataConfig as ReaderData
 from qanet_jax.models.base import WordsConfig as ReaderWords
@@ -70,6 +72,27 @@ def test_configs_of_earlier_versions_have_their_rule(kind, words, data):
     assert from_values(kind, values).words.rule == "unicode"
     del values["words"]["rule"]
     assert from_values(kind, values).words.rule == "english"
+
+
+TRANSLATION = [name for name in installed_configs() if name.startswith("csan/")]
+EN_DE = ["--config.data.source_language=en", "--config.data.target_language=de"]
+
+
+@pytest.mark.parametrize("name", TRANSLATION)
+def test_white_space_of_translations(name):
+    own, keep = "--config.data.train=own.tsv", "--config.data.white_space=keep"
+    published = "blanks" if name == "csan/pairs" else "keep"
+    assert parse(name, EN_DE).data.white_space == published
+    files = "--config.data.source=files", "--config.data.dir=x"
+    assert parse(name, [own, *files, *EN_DE]).data.white_space == "blanks"
+    assert parse(name, [own, *files, keep, *EN_DE]).data.white_space == "keep"
+
+
+def test_translators_of_earlier_versions_keep_white_space():
+    values = to_config_dict(Translator(data=Parallel(dir="x"))).to_dict()
+    assert from_values(Translator, values).data.white_space == "blanks"
+    del values["data"]["white_space"]
+    assert from_values(Translator, values).data.white_space == "keep"
 
 
 def test_another_runs_vocabulary_needs_its_rule(tmp_path):

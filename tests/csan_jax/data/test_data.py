@@ -299,6 +299,56 @@ def test_bad_pairs_in_parallel_files(folder, caplog, kind, split):
         assert data.sources(split) == [source for source, _ in rows]
 
 
+SPACES = "\t\u00a0\r\x0b\x0c\x1f\x85\u2009\u2028\u202f\u3000"
+
+
+def other_spaces(folder) -> None:
+    """Writes the pairs with other white space within each side."""
+    for name, pairs in (("train", PAIRS[:200]), ("dev", PAIRS[200:220]), ("test", PAIRS[220:250])):
+        spaced = [
+            tuple(side.replace(" ", SPACES[n % len(SPACES)], 1) for side in pair)
+            for n, pair in enumerate(pairs)
+        ]
+        write(folder, name, spaced)
+
+
+def test_other_white_space_is_read_as_blanks(folder, caplog):
+    expected = prepared(folder, white_space="keep")
+    assert prepared(folder).digests() == expected.digests()  # without other white space
+    other_spaces(folder)
+    before = prepared(folder, white_space="keep")
+    caplog.set_level(logging.INFO)
+    data = prepared(folder)
+    assert data.path != before.path  # not that of the earlier rule, in the same cache
+    assert data.digests() == expected.digests() != before.digests()
+    assert data.references("test") == [target for _, target in PAIRS[220:250]]
+    assert "dev: 20 of 20 pairs have tabs, NBSP, CR or other white space" in caplog.text
+    held_out = prepared(folder, dev="", holdout_size=20)
+    texts = [*held_out.sources("dev"), *held_out.references("dev")]
+    assert len(texts) == 40 and not {*SPACES} & {*"".join(texts)}
+
+
+def test_text_that_is_already_cut_into_pieces(folder, caplog):
+    marked = [tuple("▁" + side.replace(" ", " ▁") for side in pair) for pair in PAIRS[220:250]]
+    write(folder, "test", [*marked[:15], *PAIRS[235:250]])
+    assert prepared(folder).references("test")[0] == " " + PAIRS[220][1].replace(" ", "  ")
+    write(folder, "test", [*marked[:16], *PAIRS[236:250]])
+    message = "data.test=test: 16 of 30 pairs have ▁ (U+2581): already cut into pieces"
+    assert message in fails(folder)
+    joined = [tuple(side.replace(" ", "@@ ") for side in pair) for pair in PAIRS[220:250]]
+    write(folder, "test", joined)
+    prepared(folder)
+    assert "test: 30 of 30 pairs have @@, as text that subword-nmt" in caplog.text
+    assert "train: " not in caplog.text
+
+
+def test_a_character_that_sentencepiece_reserves(folder):
+    for name, pairs in (("train", PAIRS[:200]), ("dev", PAIRS[200:220])):
+        write(folder, name, [tuple(f"▅ {side} ▅" for side in pair) for pair in pairs])
+    data = prepared(folder)
+    assert train_pairs(data) == [tuple(f"▅ {side} ▅" for side in pair) for pair in PAIRS[:200]]
+
+
 def test_bad_lines_in_a_table(tmp_path, caplog):
     lines = [f"{s}\t{t}\tx" for s, t in PAIRS]
     bad = {3: "no tab", 7: "\tno source", 9: "no target\t", 10: "", 12: "none\t\tx", 15: "a\\tb"}
