@@ -132,8 +132,8 @@ class DataConfig(SplitsConfig):
         file's comma, semicolon or tab is detected.
       moses_escapes: "undo" replaces the escapes of Moses's tokenizer, &apos; &quot; &lt; &gt; &#91;
         &#93; &#124; and &amp;, by their characters, on both sides.
-      white_space: "blanks" reads tabs, CR, NBSP, U+2028 and other white space in a sentence as blanks,
-        in training, prediction and scoring; "keep" is the rule of the published results.
+      white_space: "blanks" reads tabs, CR, NBSP, U+2028 and other white space in a sentence as
+        blanks, in training, prediction and scoring; "keep" is the rule of the published results.
       holdout_size: number of source sentences held out of train for an empty dev or test.
       joint_vocabulary: whether both sides share one subword model.
       vocab_size: SentencePiece BPE pieces of each model.

@@ -76,8 +76,8 @@ class TranslationData(PreparedData):
             files = getattr(self.config, split) or f"(held out of {self.config.train})"
             if 2 * (cut := meta.get("counts", {}).get("▁", 0)) > pairs:
                 raise UserError(
-                    f"data.{split}={files}: {cut:,} of {pairs:,} pairs have ▁ (U+2581): already cut "
-                    "into pieces, as by SentencePiece; use the text from before that"
+                    f"data.{split}={files}: {cut:,} of {pairs:,} pairs have ▁ (U+2581): already "
+                    "cut into pieces, as by SentencePiece; use the text from before that"
                 )
             if equal > limit * pairs:
                 raise UserError(

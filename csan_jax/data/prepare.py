@@ -155,7 +155,8 @@ class Builder:
         """The normalised pairs; counts them, and adds each one's source to the candidates for
         held-out splits."""
         add = self._held_out.add if self._held_out.splits else lambda _: None
-        for self._pairs, pair in enumerate(map(self._normalised, pairs), start=1):
+        for self._pairs, raw in enumerate(pairs, start=1):
+            pair = self._normalised(raw)
             add(pair.source)
             yield pair
 

@@ -1,4 +1,5 @@
-"""Which rule splits texts into words, and reads white space: of config files, own files, and configs of earlier runs."""
+"""Which rule splits texts into words, and which reads their white space: of config files, own
+files, and configs of earlier runs."""
 
 import pytest
 
