@@ -205,8 +205,8 @@ class LabelledData(WordLevelData):
         return own
 
     def report(self) -> None:
-        """As `WordLevelData.report`; each split's size and counts of labels, and a warning if some
-        label has no examples."""
+        """As `WordLevelData.report`; each split's size and counts of labels, and warnings if some
+        label has no examples, or texts have several labels, or many are equal."""
         super().report()
         names = self.config.names
         for split, (size, _) in self.split_sizes().items():
@@ -214,6 +214,10 @@ class LabelledData(WordLevelData):
             counts = dict(zip(names, labels.tolist(), strict=True))
             listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
             _log.info("%s: %s examples (%s)", split, f"{size:,}", listed)
+            meta = self.corpus(split).meta
+            self._report_equal(split, meta.get("equal", 0), size)
+            if several := meta.get("several_labels"):
+                _log.warning("%s: %s texts have several labels", split, f"{several:,}")
             if absent := [repr(name) for name, count in counts.items() if not count]:
                 left = len(counts) - len(absent)
                 alone = ": all examples have one label" if left == 1 else ""

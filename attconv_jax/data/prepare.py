@@ -15,12 +15,12 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, UInt64
 
 from attconv_jax.data import VECTORS
 from attconv_jax.data.labels import UNLABELLED
@@ -29,6 +29,7 @@ from attconv_jax.data.text import TEXTS, overlap, tokenize
 from common_jax.bad_examples import BadExamples, Counts
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.data.holdout import ShuffledGroups
+from common_jax.data.overlaps import row_digests, write_overlaps
 from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, require_some
 from common_jax.data.sampling import reservoir
 from common_jax.data.sources import held_out_splits
@@ -68,6 +69,10 @@ class _Rows(NamedTuple):
 
     folder: Path
     rows: Int[np.ndarray, "n"]
+
+    def digests(self, *names: str) -> UInt64[np.ndarray, "n"]:
+        """`row_digests` of the named columns."""
+        return row_digests(Corpus.open(self.folder), names)[self.rows]
 
     def chunks(self, *names: str) -> Iterator[dict[str, list[np.ndarray]]]:
         """The named columns, in chunks of rows."""
@@ -156,11 +161,15 @@ class Builder:
             labels = Corpus.open(train.folder).column("label")[train.rows]
             balanced = balance(labels, self._config.seed)
             splits["train"] = train._replace(rows=train.rows[balanced])
+        digests = {name: of.digests(_WORDS, _LENGTHS) for name, of in splits.items()}
+        write_overlaps(folder, {s: digests[s] for s in SPLITS if s in splits})
         vocabulary = self._vocabulary(splits, folder)
         vocabulary.save(folder)
         ids = np.array(vocabulary.word_ids(self._numbers), np.int32)
         for name, split_rows in splits.items():
-            self._write(folder / name, split_rows, ids, dropped.get(name, {}))
+            several = _several_labels(digests[name], split_rows.digests("label"))
+            meta = {"dropped": dropped.get(name, {}), "several_labels": several}
+            self._write(folder / name, split_rows, ids, meta)
 
     def _draft(self, folder: Path, source: Source) -> Counts:
         """Writes the draft of a source's valid examples; returns the counts of the others."""
@@ -270,29 +279,46 @@ class Builder:
         return Counter({words[number]: count for number, count in counts.items()})
 
     def _write(
-        self, folder: Path, split_rows: _Rows, ids: Int[np.ndarray, "words"], dropped: Counts
+        self,
+        folder: Path,
+        split_rows: _Rows,
+        ids: Int[np.ndarray, "words"],
+        meta: Mapping[str, Any],
     ) -> None:
         """Writes a split, with the final ids of the draft's words."""
         names, questions = columns(self._config.format, self._inputs), dict[int, int]()
+        equal = 0
         with Writer(folder, names) as corpus:
             chunks = split_rows.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :])
             unit, count = f"chunks of {_CHUNK:,} examples", -(-len(split_rows.rows) // _CHUNK)
             for chunk in progress(chunks, f"encoding {folder.name}", unit, count):
                 words, lengths = (np.concatenate(chunk.pop(name)) for name in (_WORDS, _LENGTHS))
-                texts = np.split(ids[words], np.cumsum(lengths)[:-1])
+                texts = np.split(words, np.cumsum(lengths)[:-1])
+                if len(self._texts) == 2:
+                    equal += sum(map(np.array_equal, texts[::2], texts[1::2]))
                 if "question" in chunk:
                     number = lambda q: questions.setdefault(int(q), len(questions))
                     chunk["question"] = [np.array([number(q)]) for (q,) in chunk["question"]]
                 for at, name in enumerate(self._texts):
-                    chunk[name] = texts[at :: len(self._texts)]
+                    chunk[name] = [ids[text] for text in texts[at :: len(self._texts)]]
                 corpus.extend(chunk)
-            corpus.meta["dropped"] = dropped
+            corpus.meta.update(meta, equal=equal)
         if folder.name != "train":
             chosen = np.zeros(len(Corpus.open(split_rows.folder)), bool)
             chosen[split_rows.rows] = True
             name = "texts.jsonl"
             with (split_rows.folder / name).open("rb") as lines, (folder / name).open("wb") as file:
                 file.writelines(itertools.compress(lines, chosen))
+
+
+def _several_labels(texts: UInt64[np.ndarray, "n"], labels: UInt64[np.ndarray, "n"]) -> int:
+    """The number of distinct texts that have several labels.
+
+    Args:
+      texts, labels: digests of each example's texts, and of its label.
+    """
+    pairs = np.unique(np.stack([texts, labels], axis=1), axis=0)
+    return int((np.unique(pairs[:, 0], return_counts=True)[1] > 1).sum())
 
 
 def balance(labels: Int[np.ndarray, "n"], seed: int) -> Int[np.ndarray, "m"]:

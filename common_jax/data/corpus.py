@@ -28,7 +28,8 @@ _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, Recursio
 _CHUNK = 1024  # rows appended to a file at once
 _TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
 _FINGERPRINT = "fingerprint.json"  # the last file that is written
-NOT_CONTENT = (_FINGERPRINT, "meta.json")  # of a prepared folder: how it was made
+OVERLAPS = "overlaps.json"
+NOT_CONTENT = (_FINGERPRINT, "meta.json", OVERLAPS)  # of a prepared folder: how it was made
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Corpus:
 
     def rows(self, rows: Int[np.ndarray, "n"], column: str) -> list[Int32[np.ndarray, "_"]]:
         """The tokens of each of several rows."""
-        flat, lengths = self._flat(rows, column)
+        flat, lengths = self.flat(rows, column)
         return np.split(flat, np.cumsum(lengths)[:-1]) if len(rows) else []
 
     def column(self, name: str) -> Int32[np.ndarray, "n"]:
@@ -118,7 +119,7 @@ class Corpus:
         Raises:
           ValueError: if a row is longer than `width`; nothing is truncated.
         """
-        flat, lengths = self._flat(rows, column)
+        flat, lengths = self.flat(rows, column)
         if lengths.size and lengths.max() > width:
             longest = lengths.argmax()
             raise ValueError(
@@ -128,7 +129,7 @@ class Corpus:
         padded[np.arange(width) < lengths[:, None]] = flat
         return padded
 
-    def _flat(
+    def flat(
         self, rows: Int[np.ndarray, "n"], column: str
     ) -> tuple[Int32[np.ndarray, "_"], Int64[np.ndarray, "n"]]:
         """The concatenated tokens of rows, and their lengths; a negative row number has none."""

@@ -7,7 +7,9 @@ a subclass of `PreparedData`, which reads the folder.
 import abc
 import dataclasses
 import functools
+import itertools
 import logging
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -20,20 +22,22 @@ from jaxtyping import Int
 from common_jax.bad_examples import BadExamples, Counts, summary
 from common_jax.data import raw_files
 from common_jax.data.corpus import NOT_CONTENT, Writer, file_identity, is_prepared, prepare
+from common_jax.data.overlaps import read_overlaps
 from common_jax.errors import UserError
 from common_jax.fields import former_values, to_mapping
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
-from common_jax.io.files import ending
+from common_jax.io.files import ending, is_pattern, matches
 from common_jax.io.paths import AnyPath, as_path, expand_user
 from common_jax.text.cleaning import FAR
 
 if TYPE_CHECKING:
-    from common_jax.config import SourceConfig
+    from common_jax.config import SourceConfig, SplitsConfig
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
+_MANY_EQUAL = 0.05  # share of examples with two equal texts; with more there is a warning
 _NUMBERS = 5  # of overlong examples that are named
 _READINGS = {"quotes": "tsv", "escaped_breaks": "csv"}  # the ending that a field concerns
 
@@ -184,10 +188,39 @@ class PreparedData(abc.ABC):
             builder.build(folder)
             self._seconds = time.monotonic() - began
 
-        path = prepare(self.config.cache_dir, self._fingerprint(builder), build)
+        fingerprint = self._fingerprint(builder)
+        if not is_prepared(self.config.cache_dir, fingerprint):
+            self._require_separate_files()
+        path = prepare(self.config.cache_dir, fingerprint, build)
         self._require_usable(path)
         self._adopt_vocabulary(path)
         self._path = path
+
+    def _require_separate_files(self) -> None:
+        """Raises UserError if train and an evaluated split have a file in common."""
+        for split in SPLITS[1:] if "train" in self.splits else ():
+            if shared := self._shared_files("train", split):
+                raise UserError(
+                    f"data.{split}={getattr(self.config, split)}: {', '.join(shared)} is also in "
+                    "data.train; name other files, or hold examples out of train with "
+                    f"data.{split}= (nothing)"
+                )
+
+    def _shared_files(self, *splits: str) -> list[str]:
+        """The names that two splits have in common."""
+        names = [set(_named(self.config, split)) for split in splits if split in self.splits]
+        return sorted(set.intersection(*names)) if len(names) == len(splits) else []
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the scores of a run have to be read with, after `prepare`."""
+        shared, examples = read_overlaps(self.path).get("test", {}).get("dev", (0, 1))
+        if shared != examples and not self._shared_files("dev", "test"):
+            return []
+        return [
+            "dev and test have the same examples, hence the scores of test are those by which the "
+            "checkpoint was chosen"
+        ]
 
     def _fingerprint(self, builder: Builder) -> dict[str, Any]:
         """The fingerprint of the prepared folder; if raw files are missing, the one recorded when
@@ -237,13 +270,25 @@ class PreparedData(abc.ABC):
 
     def report(self) -> None:
         """Logs the number of examples, the time of preparation if they were prepared now, the
-        skipped examples, and those far longer than any in training."""
+        skipped examples, those far longer than any in training, those of several splits, and
+        `warnings`."""
         sizes = self.split_sizes()
         _log.info("%s in %s", self._size_line(sum(n for n, _ in sizes.values())), self.path)
         for split, (count, dropped) in sizes.items():
             if reasons := summary(dropped):
                 _log.warning("%s: kept %d %s, left out %s", split, count, self.unit, reasons)
             self._report_overlong(split)
+        for split, overlaps in read_overlaps(self.path).items():
+            for other, (shared, count) in overlaps.items():
+                counted = f"{shared:,} of {count:,} {self.unit} of {split}"
+                _log.warning("%s are also in %s", counted, other)
+        for warning in self.warnings:
+            _log.warning("%s", warning)
+
+    def _report_equal(self, split: str, equal: int, count: int) -> None:
+        """Logs that many examples have two equal texts."""
+        if equal > _MANY_EQUAL * count:
+            _log.warning("%s: %d of %d %s have equal sides", split, equal, count, self.unit)
 
     def _report_overlong(self, split: str) -> None:
         trained = "train" in self.splits
@@ -280,6 +325,18 @@ class PreparedData(abc.ABC):
         if self._path is None:
             raise RuntimeError(f"{type(self).__name__}: call prepare() first")
         return self._path
+
+
+def _named(config: "SplitsConfig", split: str) -> list[str]:
+    """The files that a config names for a split, or the splits of a dataset."""
+    if not getattr(config, split, "") or config.source == "generated":
+        return []
+    names = config.names_of(split)
+    if config.source == "tfds":
+        return names
+    root = Path(local_copy(expand_user(config.dir)))
+    paths = (matches(root, name) if is_pattern(root, name) else [root / name] for name in names)
+    return [os.path.realpath(path) for path in itertools.chain.from_iterable(paths)]
 
 
 def require_some(count: int, unit: str, split: str, place: str, dropped: Counts) -> None:

@@ -247,6 +247,7 @@ class _Run:
             "environment": recorded_variables(),
             "commit": commit(),
             "devices": [d.device_kind for d in self.mesh.devices.flat],
+            **({"warnings": [*warnings]} if (warnings := self.task.warnings) else {}),
         }
         self.workdir.write_result(result)
         self.log.write_final(self.step, result["metrics"])

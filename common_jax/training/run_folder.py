@@ -199,7 +199,8 @@ class RunFolder:
         node = read_json(self.result_file)
         for name, value_type in _RESULT.items():
             node.get(name, value_type)
-        for name, value_type in {"best_step": int, "command": str}.items():
+        optional = {"best_step": int, "command": str, "warnings": list[str]}
+        for name, value_type in optional.items():
             node.get(name, value_type, default=value_type())
         return node.value
 

@@ -136,6 +136,11 @@ class Task(abc.ABC, Generic[Config]):
         """The parameters that training does not change, by their names at the top of the tree."""
         return ()
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the scores have to be read with, for result.json; after `prepare`."""
+        return getattr(self.data, "warnings", ())
+
     def data_digests(self) -> dict[str, str]:
         """Identifies the prepared corpus, after `prepare`: the SHA-256 of its files, by name."""
         return {}

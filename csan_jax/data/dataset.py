@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MANY_EQUAL = 0.05  # share of pairs with equal sides; with more there is a warning
 EVALUATION_SHAPES = 3  # at most; the search is compiled for each
 
 
@@ -94,8 +93,7 @@ class TranslationData(PreparedData):
             meta = self._corpus(split).meta
             equal, pairs = meta.get("equal", (0, 1))
             counts = meta.get("counts", {})
-            if equal > _MANY_EQUAL * pairs:
-                _log.warning("%s: %d of %d pairs have equal sides", split, equal, pairs)
+            self._report_equal(split, equal, pairs)
             if 2 * counts.get("@@", 0) > pairs:
                 _log.warning(
                     "%s: %d of %d pairs have @@, as text that subword-nmt has cut into pieces; "

@@ -24,8 +24,9 @@ from jaxtyping import Bool, Int8
 
 from common_jax.bad_examples import BadExamples, Counts
 from common_jax.data import resume
-from common_jax.data.corpus import FlatRows, Writer
+from common_jax.data.corpus import Corpus, FlatRows, Writer
 from common_jax.data.holdout import SmallestHashes
+from common_jax.data.overlaps import row_digests, write_overlaps
 from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, finish_split
 from common_jax.data.resume import open_at, read_record, sync, write_record
 from common_jax.data.sampling import reservoir
@@ -118,6 +119,8 @@ class Builder:
             splits = [split, *(self._held_out.splits if train else ())]
             numbers = assigned if train else itertools.repeat(0)
             self._encode(folder, record, subwords, source, splits, numbers)
+        corpora = {s: Corpus.open(folder / s) for s in SPLITS if s in self._splits}
+        write_overlaps(folder, {s: row_digests(c, COLUMNS) for s, c in corpora.items()})
 
     def _load(self, vocabulary: Path) -> tuple[Subwords, Subwords]:
         """The subword models of another run."""

@@ -36,7 +36,7 @@ def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = Tr
     if split is not None and not any(split in run.task.splits for run in runs):
         splits = dict.fromkeys(name for run in runs for name in run.task.splits)
         raise UserError(f"--split {split}: must be {' | '.join(splits)}")
-    sections = [Section("Runs", [_trained(runs), *bad_steps(runs)])]
+    sections = [Section("Runs", [_trained(runs), *bad_steps(runs), *_warnings(runs)])]
     for family, members in families.items():
         name = curves.task_title(family.__name__)
         sections.append(Section(f"{name}: settings", _settings(members)))
@@ -92,6 +92,11 @@ def bad_steps(runs: Iterable[Run]) -> list[Element]:
     """A line for each run with steps that were not applied."""
     texts = {run.label: not_finite(run.lines) for run in runs}
     return [f"{label}: {text}, which changed nothing." for label, text in texts.items() if text]
+
+
+def _warnings(runs: Iterable[Run]) -> list[str]:
+    """What the runs' scores have to be read with."""
+    return [f"{run.label}: {line}." for run in runs for line in run.result.get("warnings", [])]
 
 
 def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:

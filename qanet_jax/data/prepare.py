@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Int
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
-from common_jax.data.prepared import OWN_VOCABULARY, Preparation, finish_split
+from common_jax.data.overlaps import write_overlaps
+from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, finish_split
 from common_jax.data.word_level import (
     given_vocabulary,
     read_word_vectors,
@@ -74,6 +76,12 @@ class SplitText:
         """All words, with repetitions."""
         for text in (*self.contexts, *self.questions):
             yield from text.words
+
+    def digests(self) -> Int[np.ndarray, "n"]:
+        """The hash of each question with its passage, in this process."""
+        squad = self.squad
+        pairs = ((squad.contexts[question.context], question.text) for question in squad.questions)
+        return np.fromiter(map(hash, pairs), np.int64, len(squad.questions))
 
     def unreachable(self) -> tuple[int, list[str]]:
         """The number of questions whose gold answers, of which training has the first, are not
@@ -145,6 +153,7 @@ class Builder:
             split: SplitText(source, split, self._preparation.bad_examples(data), words.rule)
             for split, source in self._sources.items()
         }
+        write_overlaps(folder, {s: contents[s].digests() for s in SPLITS if s in contents})
         vectors = self._read_vectors(contents.values(), folder)
         if (given := self._preparation.vocabulary) is not None:
             vocabulary = given_vocabulary(given, words.rule, words.rows, words.char_rows, vectors)

@@ -283,6 +283,18 @@ MISTAKES = {
         r"v\.zip: 2 files in it \(a\.csv, b\.csv\); unpack it and name the one",
         zipped("a.csv", "b.csv"),
     ),
+    "the same file for train and dev": Mistake(
+        "train attconv",
+        "--config.data.train=t.tsv --config.data.dev=t.tsv",
+        r"data\.dev=t\.tsv: .*t\.tsv is also in data\.train; name other files",
+        files(t_tsv="neutral\ta b\tc d\n"),
+    ),
+    "text that is already cut into pieces": Mistake(
+        "train csan",
+        f"{PAIRS} --config.data.holdout_size=1 {TABLE}",
+        r"data\.train=t\.tsv: 29 of 29 pairs have ▁ \(U\+2581\): already cut into pieces",
+        files(t_tsv="".join(f"▁a ▁b {n}\t▁c ▁d {n}\n" for n in range(31))),
+    ),
     "an empty name in a list of files": Mistake(
         "train attconv", "--config.data.train=a,,b", "data.train: name its files"
     ),

@@ -261,9 +261,9 @@ def test_the_limit_counts_the_end_symbol(folder):
 
 
 def test_evaluation_keeps_and_truncates_nothing(folder, caplog):
-    write(folder, "dev", [PAIRS[0], LONG])
+    write(folder, "dev", [PAIRS[200], LONG])
     data = prepared(folder)
-    assert data.sources("dev") == [PAIRS[0][0], LONG[0]]
+    assert data.sources("dev") == [PAIRS[200][0], LONG[0]]
     (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     lengths = {split: data.input_lengths(split).max() for split in ("train", "dev")}
     assert message == (
@@ -340,6 +340,35 @@ def test_text_that_is_already_cut_into_pieces(folder, caplog):
     prepared(folder)
     assert "test: 30 of 30 pairs have @@, as text that subword-nmt" in caplog.text
     assert "train: " not in caplog.text
+
+
+def test_examples_in_several_splits_are_counted(folder, caplog):
+    assert prepared(folder).warnings == []
+    assert "also in" not in caplog.text
+    write(folder, "dev", [*PAIRS[190:210], PAIRS[190]])
+    write(folder, "test", [*PAIRS[205:220], (PAIRS[0][0], PAIRS[1][1])])
+    assert prepared(folder).warnings == []
+    shared = {line for line in caplog.messages if "also in" in line}
+    assert shared == {
+        "11 of 21 pairs of dev are also in train",
+        "5 of 16 pairs of test are also in dev",
+    }
+    write(folder, "test", PAIRS[195:200])
+    (warning,) = prepared(folder).warnings
+    assert warning.startswith("dev and test have the same examples") and warning in caplog.text
+    assert len(prepared(folder, test="dev").warnings) == 1
+
+
+def test_the_same_file_as_train_and_another_split(folder):
+    message = f"{folder}/train is also in data.train; name other files, or hold examples out"
+    assert f"data.dev=train: {message}" in fails(folder, dev="train")
+    assert f"data.test=dev,./train: {message}" in fails(folder, test="dev,./train")
+
+
+def test_many_pairs_with_equal_sides_are_reported(folder, caplog):
+    write(folder, "dev", [*PAIRS[200:212], *[(source, source) for source, _ in PAIRS[212:220]]])
+    prepared(folder)
+    assert "dev: 8 of 20 pairs have equal sides" in caplog.text
 
 
 def test_a_character_that_sentencepiece_reserves(folder):
