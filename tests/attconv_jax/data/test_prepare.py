@@ -16,6 +16,7 @@ from attconv_jax.data.dataset import LabelledData
 from attconv_jax.data.prepare import Builder, balance, columns, overlap, tokenize
 from common_jax.data import word_level
 from common_jax.data.corpus import Corpus, prepare, recorded_identity
+from common_jax.data.overlaps import read_overlaps
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
 from common_jax.text.vocabulary import UNKNOWN, Vocabulary
@@ -164,6 +165,20 @@ def test_a_bad_review_is_one_line_or_skipped_and_counted(tmp_path, line, message
     corpus = Corpus.open(built(tmp_path, **options, on_bad_example="skip") / "train")
     assert corpus.columns == ("first", "label") and len(corpus) == 1
     assert [fault["count"] for fault in corpus.meta["dropped"].values()] == [1]
+
+
+def test_texts_of_several_labels_of_several_splits_and_equal_ones_are_counted(folder):
+    rows = [("neutral", "a b", "c"), ("entailment", "A b", "c"), ("neutral", "a b", "c")]
+    rows += [("neutral", "same", "same"), ("neutral", "a", "b c")]
+    table(folder, "train.tsv", rows)
+    table(folder, "dev.tsv", [rows[0], ("neutral", "b a", "c"), *rows[3:]])
+    path = built(folder)
+    meta = {split: Corpus.open(path / split).meta for split in ("train", "dev")}
+    assert [meta[s]["several_labels"] for s in meta] == [1, 0]
+    assert [meta[s]["equal"] for s in meta] == [1, 1]
+    assert read_overlaps(path) == {"train": {}, "dev": {"train": [3, 4]}, "test": {
+        "train": [3, 4], "dev": [4, 4]
+    }}  # fmt: skip
 
 
 def test_no_remaining_examples_is_one_line(folder):

@@ -87,6 +87,7 @@ def test_what_a_run_leaves_behind(complete):
     assert numbers_of_a_step | {"padding_fraction"} <= set(logged[0])
     result = json.loads((folder / "result.json").read_text())
     assert result == json.loads(json.dumps(outcome))
+    assert "warnings" not in result
     assert result["steps"] == 23 and result["parameters"] == 44 and result["resumed_from"] == []
     dev = {x["step"]: x["loss"] for x in logged if x.get("split") == "dev"}
     assert result["best_step"] == min(dev, key=dev.get)

@@ -165,6 +165,13 @@ def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, 
     assert elements[-1] == "Not scored on test, hence not compared: begun."
 
 
+def test_what_the_scores_have_to_be_read_with_is_on_the_page(copied):
+    run = copied("base")
+    file = run / "result.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "warnings": ["dev is test"]}))
+    assert report(read_runs([run])).sections[0].elements[1:] == ["base: dev is test."]
+
+
 def test_a_damaged_result_is_reported(copied):
     base = copied("base")
     (base / "result.json").write_text("[]")

@@ -64,6 +64,12 @@ def prepared(folder, words=None, **changes):
     return data
 
 
+def test_questions_of_train_and_dev_are_counted(folder, caplog):
+    write(folder / "dev.json", [*TRAIN[:1], ("One word.", [("x", "How many?", "One")])])
+    prepared(folder).report()
+    assert "2 of 3 questions of dev are also in train" in caplog.text
+
+
 def epoch(batches, number=0):
     rows = {}
     for batch in batches.epoch(number):
