@@ -51,7 +51,6 @@ WITHOUT_JAX = (
     "versions",
     "metrics",
     "fields",
-    "numerics",
     "renames",
     "bad_examples",
     "predictor_answer",

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from common_jax.errors import UserError
 
@@ -22,13 +22,6 @@ TICK_SECONDS = 0.5  # between two looks at what other threads have learned
 
 _log = logging.getLogger(__name__)
 _states: dict[str, "BucketState"] = {}
-
-
-class Future(Protocol):
-    """An answer of TensorStore's that is waited for."""
-
-    def result(self, timeout: float) -> Any:
-        """The answer; raises TimeoutError."""
 
 
 class BucketState:
@@ -57,10 +50,11 @@ class BucketState:
         """The time without an answer to a pending request; 0 if none is pending."""
         return time.monotonic() - self._since if self._pending else 0.0
 
-    def answer(self, send: Callable[[], Future], seconds: float = 0.0) -> Any:
+    def answer(self, send: Callable[[], Any], seconds: float = 0.0) -> Any:
         """The answer to a request.
 
         Args:
+          send: sends it; returns TensorStore's future of the answer.
           seconds: that an answer may take longer, as for a large object.
 
         Raises:
@@ -88,7 +82,7 @@ class BucketState:
             reason = f"{self._reason()} for {self.silent_seconds:.0f} s"
             self.state, self.silence = "given up", f"gs://{self._name}: {reason}"
 
-    def _wait(self, future: Future, state: State, until: float, seconds: float) -> Any:
+    def _wait(self, future: Any, state: State, until: float, seconds: float) -> Any:
         while True:
             try:
                 return future.result(timeout=TICK_SECONDS)

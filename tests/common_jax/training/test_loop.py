@@ -19,6 +19,7 @@ from common_jax.training.config import read_task
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
 from tests.launch.tiny_runs import lines, numbers
@@ -290,6 +291,23 @@ def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, t
     task.prepare()
     assert examples == set(task.train_batches().epoch(0)[3]["index"].tolist())
     assert lines(tmp_path / "run")[0]["bad_steps"] == 2
+
+
+def test_steps_that_are_not_applied_are_shown_and_counted_across_a_restart(
+    config, tmp_path, monkeypatch, capsys
+):
+    config = changed(config, "train", steps=5, log_every=5, checkpoint_every=5, evaluate_every=5)
+    config = changed(config, "optimizer", learning_rate=1e30)  # only the first step is finite
+    original = loop.stream
+    monkeypatch.setattr(loop, "stream", signal_after(original, 2, signal.SIGTERM))
+    with pytest.raises(Interrupted, match="stopped at step 3"):
+        run(config, tmp_path / "run")
+    monkeypatch.setattr(loop, "stream", original)
+    assert run(config, tmp_path / "run").result["bad_steps"] == 4
+    shown = [line for line in capsys.readouterr().err.splitlines() if "bad_steps" in line]
+    assert len(shown) == 1 and shown[0].startswith("step 3/5 ")
+    assert not_finite(RunWriter(tmp_path / "run").metrics()) == "4 of 5 steps not finite"
+    assert not_finite([{"step": 5, "loss": 1.0}]) == ""
 
 
 def test_a_run_begins_with_the_parameters_of_another(config, complete, tmp_path):

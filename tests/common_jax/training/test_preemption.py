@@ -2,10 +2,13 @@
 
 import os
 import signal
+import time
+from collections import Counter
 
 import pytest
 
 from common_jax.errors import Interrupted
+from common_jax.io import bucket_state
 from common_jax.training import preemption
 from common_jax.training.preemption import PreemptionHandler
 
@@ -36,3 +39,26 @@ def test_a_second_sigterm_after_a_while_is_not_waited_for(monkeypatch):
         monkeypatch.setattr(preemption, "ECHO_SECONDS", 0.0)
         with pytest.raises(Interrupted):
             ask(signal.SIGTERM)
+
+
+class Silent:
+    """A request that is never answered."""
+
+    def result(self, timeout):
+        time.sleep(timeout)
+        raise TimeoutError
+
+
+def test_a_request_ends_waiting_for_a_silent_bucket(monkeypatch):
+    monkeypatch.setattr(bucket_state, "_states", {})
+    monkeypatch.setattr(preemption, "BUCKET_SECONDS", 0.2)
+    bucket = bucket_state.state_of("b", Counter)
+    bucket.state = "answering"
+    alarm = signal.getsignal(signal.SIGALRM)
+    with PreemptionHandler(), pytest.raises(Interrupted, match=r"gs://b: no answer for"):
+        ask(signal.SIGTERM)
+        bucket.answer(Silent)
+    assert (
+        signal.getsignal(signal.SIGALRM) == alarm and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    )
+    assert bucket.state == "given up"

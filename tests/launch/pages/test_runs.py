@@ -195,6 +195,17 @@ def test_lines_of_the_log_without_numbers_are_skipped(folder, copied):
         assert charts == [element for element in intact.elements if isinstance(element, Chart)]
 
 
+def test_steps_that_were_not_applied_are_named(folder, copied):
+    base = copied("base")
+    with (base / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 60, "loss": null, "bad_steps": 4}\n')
+    page = report(read_runs([base]))
+    assert page.sections[0].elements[1:] == [
+        "base: 4 of 60 steps not finite, which changed nothing."
+    ]
+    assert not report(read_runs([folder / "base"])).sections[0].elements[1:]
+
+
 def test_a_run_that_is_not_over_has_curves_and_no_score(copied):
     base = copied("base")
     (base / "result.json").unlink()

@@ -30,6 +30,8 @@ def runs(tmp_path):
     """A folder with a run that trains, a finished one, and a sweep of which one trial has begun."""
     folder = tmp_path / "runs"
     write(folder / "csan" / "first", lines=10, result=result())
+    with (folder / "csan" / "first" / "metrics.jsonl").open("a") as log:
+        log.write('{"step": 100, "loss": null, "bad_steps": 3}\n')
     write(folder / NAME, lines=4, model__dim=32)
     write(folder / "sweep" / "trials" / "a=1", lines=2, end={"state": "failed", "message": NAME})
     (folder / "sweep" / "trials.json").write_text(json.dumps({"names": ["a=1", "a=2"]}))
@@ -82,6 +84,7 @@ def test_a_page_has_all_runs_escaped_and_the_chosen_ones_compared(runs):
         assert "<img" not in page and NAME not in page
         assert "1 failed" in page and "1 not begun" in page and "test: accuracy 58.25" in page
         assert page.count(" checked>") == 3 and "<svg" in page
+        assert page.count("not finite") == page.count("3 of 100 steps not finite") == 1
         for file in re.findall(r'(?:src|href)="(/[^"]*)"', page):
             assert client.get(file).status_code == 200, file
         assert not re.search(r'(?:src|href)="(?!/)', page.replace('href="#', ""))

@@ -1,0 +1,68 @@
+"""Variables of the shell: settings of jax, platforms that are not there, -OO, other locales."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+from common_jax.numerics import REQUIRED
+from launch.__main__ import commands, module_of
+from tests.launch.commands import ROOT
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+SETTINGS = {
+    "JAX_ENABLE_X64": "1",
+    "JAX_THREEFRY_PARTITIONABLE": "0",
+    "JAX_RANDOM_SEED_OFFSET": "7",
+    "JAX_DEFAULT_MATMUL_PRECISION": "bfloat16",
+}
+
+
+def started(environment, *words):
+    """The status, the output and the messages of a Python process with these variables."""
+    environment = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, *words], env=environment, cwd=ROOT, capture_output=True)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def ran(environment, body):
+    """As `started`, of a command with this body."""
+    code = f"from launch.cli import run\ndef main(argv):\n    import jax, os\n    {body}\nrun(main)"
+    return started(environment, "-c", code)
+
+
+def test_commands_set_what_changes_results_also_for_processes_that_they_start():
+    read = f"[getattr(jax.config, name) for name in {[*REQUIRED]}]"
+    left = f"{{*os.environ}} & {{*{[*SETTINGS]}}}"
+    status, out, messages = ran(SETTINGS, f"print({read}, {left})")
+    assert (status, out) == (0, f"{[*REQUIRED.values()]} set()\n")
+    (line,) = messages.splitlines()
+    assert line.startswith("not used, as it would change results: ")
+    assert all(f"{name}={value}" in line for name, value in SETTINGS.items())
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu", "foo"])
+def test_a_platform_that_is_not_there_is_one_line(platform):
+    if any(map(importlib.util.find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin", "libtpu"))):
+        pytest.skip("needs an environment without accelerators' packages")
+    status, _, messages = ran({"JAX_PLATFORMS": platform}, "jax.devices()")
+    (line,) = messages.splitlines()
+    assert status == 2 and line.startswith(f"error: JAX_PLATFORMS={platform}: ")
+    assert (f"conv-attention-jax[{platform}]" in line) == (platform != "foo")
+
+
+@pytest.mark.parametrize("command", [*commands()])
+def test_help_without_docstrings(command):
+    code = f"from {module_of(command)} import main\nmain(['--help'])"
+    status, out, messages = started({"PYTHONOPTIMIZE": "2"}, "-c", code)
+    assert (status, messages) == (0, "") and "\nexample" in out
+
+
+def test_names_of_files_and_texts_are_utf8_in_any_locale():
+    status, _, messages = started(ASCII, "-m", "launch.predict", "--workdir", "dü")
+    assert status == 2 and messages == "error: dü: not the folder of a run (no config.json)\n"
+    # a library's caller keeps its locale
+    read = "from common_jax.training.config_files import installed_configs as f; print(len(f()))"
+    assert started(ASCII, "-c", read)[0] == 0
