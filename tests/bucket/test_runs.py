@@ -304,6 +304,22 @@ def test_a_service_that_fails_always_is_one_line_within_30_seconds(machine, serv
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("fault", [{"failure_rate": 1.0}, {"seconds": 600.0}], ids=str)
+def test_sigterm_ends_waiting_for_a_bucket_that_does_not_answer(machine, service, fault):
+    process = machine.train(f"gs://{BUCKET}/runs/toy", steps=100_000)
+    reach(service, "runs/toy", 20, process)
+    for name, value in fault.items():
+        setattr(service, name, value)
+    time.sleep(2)
+    process.terminate()
+    began = time.monotonic()
+    assert process.wait(60) == 143
+    assert time.monotonic() - began < 30
+    log = (machine.folder / "log").read_text()
+    assert re.search(rf"SIGTERM: stopped without saving \(gs://{BUCKET}: .* for 1\d s\)", log)
+
+
+@pytest.mark.slow
 def test_slow_requests(machine, service, on_disk):
     service.seconds = 0.05
     assert machine.train(f"gs://{BUCKET}/runs/toy").wait(300) == 0
