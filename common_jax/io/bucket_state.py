@@ -69,8 +69,9 @@ class BucketState:
             self._pending += 1
             first = began if state == "given up" else self._since
         try:
-            answer = self._wait(send(), state, first + SECONDS[state] + seconds, seconds)
-            self.state, self._shown, self._since = "answering", False, time.monotonic()
+            answer = self._wait(send(), state, first, seconds)
+            self.state, self._shown = "answering", False
+            self._since, self._before = time.monotonic(), Counter()
             return answer
         finally:
             with self._mutex:
@@ -82,19 +83,21 @@ class BucketState:
             reason = f"{self._reason()} for {self.silent_seconds:.0f} s"
             self.state, self.silence = "given up", f"gs://{self._name}: {reason}"
 
-    def _wait(self, future: Any, state: State, until: float, seconds: float) -> Any:
+    def _wait(self, future: Any, state: State, first: float, seconds: float) -> Any:
+        """Waits as `answer`, from the time `first` on; `seconds` longer if no request fails."""
         while True:
             try:
                 return future.result(timeout=TICK_SECONDS)
             except TimeoutError as error:
                 self._before = self._before or self._failures()
-                if time.monotonic() > until:
+                longer = 0.0 if self._failures() - self._before else seconds
+                if time.monotonic() > first + SECONDS[state] + longer:
                     self.give_up()
                     silence = f"gs://{self._name}: no answer for {SECONDS[state]:.0f} s"
                     raise UserError(self.silence or silence) from error
                 if self.state == "given up" != state:
                     raise UserError(self.silence) from error
-                self._show(SHOWN_SECONDS + seconds)
+                self._show(SHOWN_SECONDS + longer)
 
     def _show(self, seconds: float) -> None:
         """Logs a line, once until the next answer, if no request was answered for this time."""

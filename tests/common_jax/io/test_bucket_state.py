@@ -2,6 +2,7 @@
 
 import types
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,11 @@ class Clock:
 
     def __init__(self):
         self.now, self.events = 0.0, {}
-        self.failures = Counter()
+        self.failing, self.failures = True, Counter()
 
     def result(self, timeout):
         self.now += timeout
-        self.failures["429"] += 1
+        self.failures["429"] += self.failing
         for time in [time for time in self.events if time <= self.now]:
             self.events.pop(time)()
         raise TimeoutError
@@ -42,9 +43,9 @@ def bucket(clock):
     return state
 
 
-def refused(bucket: BucketState, clock: Clock) -> str:
+def refused(bucket: BucketState, request: Any, seconds: float = 0.0) -> str:
     with pytest.raises(UserError) as caught:
-        bucket.answer(lambda: clock)
+        bucket.answer(lambda: request, seconds)
     return str(caught.value)
 
 
@@ -72,6 +73,14 @@ def test_an_answer_ends_the_silence_of_others(bucket, clock):
     silences = []
     refused(bucket, clock)
     assert silences == [20.0]
+
+
+def test_a_large_object_may_take_longer_unless_requests_fail(bucket, clock):
+    clock.failing = False
+    assert refused(bucket, clock, 1000.0) == "gs://b: no answer for 1300 s"
+    bucket.state, clock.failing, began = "answering", True, clock.now
+    assert refused(bucket, clock, 1000.0) == "gs://b: HTTP status 429 for 300 s"
+    assert clock.now - began <= 301
 
 
 def test_a_silent_bucket_is_given_up_on_demand(bucket, clock):
