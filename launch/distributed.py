@@ -272,7 +272,7 @@ def exit_process(status: int, error: BaseException | None = None, *, at_once: bo
       at_once: exits also without other processes, and does not wait for threads, which may be
         inside a program without an end.
     """
-    jax = sys.modules.get("jax")
+    jax: Any = sys.modules.get("jax")
     several = jax is not None and jax.distributed.is_initialized()
     if not several and not bucket_state.lost_bucket():
         if at_once:

@@ -120,8 +120,9 @@ class Table(tables.Table):
     def example_fault(self, cells: Sequence[str]) -> str:
         """As the base class: an example has a label."""
         at = self.columns.get("label", [*self.layouts[0].columns].index("label") + 1)
-        is_here = isinstance(at, int) and -len(cells) <= at <= len(cells)
-        label = cells[at - (at > 0)] if is_here else ""
+        label = ""
+        if isinstance(at, int) and -len(cells) <= at <= len(cells):
+            label = cells[at - (at > 0)]
         listed = f"{label.strip()[:60]!r} is none of data.labels={join_list(self.labels)}"
         return "" if self._reader().may_be(label) else f"no label, as {listed}"
 

@@ -295,7 +295,7 @@ class _Run:
         self.log.write(self.step, values)
         names = ("loss", f"{self.task.unit}_per_second", "learning_rate", "bad_steps")
         shown = {name: values[name] for name in names if name in values}
-        first = 0 < values.get("bad_steps", 0) == self.log.bad_steps
+        first = 0 < (values.get("bad_steps") or 0) == self.log.bad_steps
         self.progress.show(self.step, shown, always=first)
 
     def _validate_and_save(self) -> None:

@@ -179,7 +179,7 @@ class Builder:
         keys = [f"{column}_vocab_size" for column in COLUMNS]
         keys = [f"data.{key if getattr(config, key) else 'vocab_size'}" for key in keys]
         if config.white_space == "blanks":
-            sides = [[text.replace(_RESERVED, " ") for text in side] for side in sides]
+            sides = [tuple(text.replace(_RESERVED, " ") for text in side) for side in sides]
         if config.joint_vocabulary:
             sides = [tuple(itertools.chain.from_iterable(zip(*sides, strict=True)))]
         models = [
