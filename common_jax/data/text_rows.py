@@ -126,7 +126,8 @@ class TextFile:
 
     def starts(self, count: int) -> Iterator[tuple[int, list[str]]]:
         """The first rows, by each separator that the file may have."""
-        for separator in SEPARATORS if self.is_csv and not self._declared else self.separator:
+        is_detected = self.is_csv and not self._declared
+        for separator in SEPARATORS if is_detected else (self.separator,):
             yield from itertools.islice(self._split(separator, BadExamples("skip")), count)
 
     def _sample(self, separator: str) -> tuple[int, int, bool]:
