@@ -114,8 +114,12 @@ class TextFile:
         """Identifies how rows are read beside the separator; empty for lines as they are."""
         if self.is_csv:
             return [f"csv {_RULE}"]
-        returns = ["returns"] if ends_in_returns(self.path) else []
-        return [*(["quoted"] if self._is_quoted else []), *returns]
+        read = {
+            "quoted": self._is_quoted,
+            "declared": bool(self._declared),
+            "returns": ends_in_returns(self.path),
+        }
+        return [name for name, is_read in read.items() if is_read]
 
     @property
     def first_cells(self) -> list[str]:
