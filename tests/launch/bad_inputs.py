@@ -5,7 +5,6 @@ import gzip
 import shutil
 import struct
 
-from tests.common_jax.data.other_tools import parquet
 from tests.launch.corrupt_files import (
     DEEP,
     Make,
@@ -178,38 +177,6 @@ MISTAKES = {
         f"{PAIRS} {LANGUAGES} --config.data.train=t.csv --config.data.columns=source=en,target=de",
         r"data\.columns: .*t\.csv has no column 'en'; it has english, german",
         files(t_csv="english,german\nA hat.,Ein Hut.\n"),
-    ),
-    "a title above the header": Mistake(
-        "train attconv",
-        "--config.data.train=t.csv --config.data.on_bad_example=skip",
-        r"t\.csv:1: a row above the header, which is line 2; delete it: Our pairs",
-        files(t_csv="Our pairs;;\nsecond;first;label\na;b;neutral\n"),
-    ),
-    "a header in another encoding": Mistake(
-        "train attconv",
-        "--config.data.train=t.csv --config.data.on_bad_example=skip",
-        r"t\.csv:1: not UTF-8 \(byte 0xe4 after 2 bytes\)$",
-        files(t_csv="Pr\xe4misse;Hypothese;Label\na;b;neutral\n".encode("latin-1")),
-    ),
-    "a table with only a header": Mistake(
-        "train attconv",
-        "--config.data.train=t.csv",
-        r"t\.csv: no examples left for train",
-        files(t_csv="label,first,second\n"),
-    ),
-    "labels with other names in a file": Mistake(
-        "train attconv",
-        "--config.data.train=t.parquet",
-        r"its labels are Yes,No, and Yes,No not in data\.labels=.*data\.labels=Yes,No accepts them",
-        files(
-            t_parquet=parquet([{"label": 0, "first": "a", "second": "b"}], {"label": ["Yes", "No"]})
-        ),
-    ),
-    "a label with a comma": Mistake(
-        "train attconv",
-        "--config.data.train=t.csv",
-        r"t\.csv:2: label .a, b.: none of data\.labels=.*; labels with commas in quotation marks",
-        files(t_csv='label,first,second\n"a, b",a,b\n'),
     ),
     "a table with more columns than are read": Mistake(
         "train attconv",
@@ -384,12 +351,6 @@ MISTAKES = {
         "predict",
         "--workdir {qanet} --context README.md --question b --output {here}/o.jsonl",
         "--output does not go with --context",
-    ),
-    "an empty table, to be written as CSV": Mistake(
-        "predict",
-        "--workdir {attconv} --input {here}/p.csv --output {here}/o.csv",
-        r"--output .*/?o\.csv: the input is empty",
-        files(p_csv=""),
     ),
     "its input as --output": Mistake(
         "predict",
