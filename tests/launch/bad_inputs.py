@@ -258,7 +258,7 @@ MISTAKES = {
     ),
     "text that is already cut into pieces": Mistake(
         "train csan",
-        f"{PAIRS} --config.data.holdout_size=1 {TABLE}",
+        f"{PAIRS} --config.data.holdout_size=1 --config.data.vocab_size=300 {TABLE}",
         r"data\.train=t\.tsv: 29 of 29 pairs have ▁ \(U\+2581\): already cut into pieces",
         files(t_tsv="".join(f"▁a ▁b {n}\t▁c ▁d {n}\n" for n in range(31))),
     ),
