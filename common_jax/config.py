@@ -23,7 +23,6 @@ from common_jax.fields import (
     from_mapping,
     require,
     require_sizes,
-    split_list,
     suggestion,
     to_mapping,
 )
@@ -372,21 +371,6 @@ def completed(config: T, overridden: Mapping[str, Any]) -> T:
     """
     complete = getattr(config, "completed", None)
     return complete(overridden) if complete else config
-
-
-def replaces_train(config: Any, overridden: Mapping[str, Any]) -> bool:
-    """Whether all files of `data.train` are others than before the command line.
-
-    Args:
-      overridden: as of `completed`.
-    """
-    before = overridden.get("data.train")
-    if config.data.source != "files":
-        return False
-    if before is None:
-        return overridden.get("data.source") == "generated"
-    file_names = split_list(config.data.train, "data.train")
-    return not {*split_list(before, "data.train")} & {*file_names}
 
 
 def value_of(config: Any, key: str) -> Any:

@@ -13,9 +13,9 @@ from common_jax.config import (
     OptimizerConfig,
     SplitsConfig,
     TrainConfig,
-    replaces_train,
 )
 from common_jax.data.table_format import ENDINGS
+from common_jax.data.word_rule import replaces_train
 from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
 from common_jax.io.copies import local_copy
 from common_jax.io.files import ending, exists, file_endings

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from common_jax.config import replaces_train
+from common_jax.fields import split_list
 from common_jax.text.word_tokenizer import UNICODE
 
 T = TypeVar("T")
@@ -22,3 +22,18 @@ class WordLevelConfig:
             return self
         words = dataclasses.replace(config.words, rule=UNICODE)
         return dataclasses.replace(config, words=words)
+
+
+def replaces_train(config: Any, overridden: Mapping[str, Any]) -> bool:
+    """Whether all files of `data.train` are others than before the command line.
+
+    Args:
+      overridden: as of `common_jax.config.completed`.
+    """
+    before = overridden.get("data.train")
+    if config.data.source != "files":
+        return False
+    if before is None:
+        return overridden.get("data.source") == "generated"
+    file_names = split_list(config.data.train, "data.train")
+    return not {*split_list(before, "data.train")} & {*file_names}

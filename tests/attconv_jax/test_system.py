@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 
 import flax.linen as nn
 import jax
@@ -117,7 +118,8 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
     """The expected inputs are encoded from the batch's words, all of which are in the
     vocabulary."""
     anss.write(tmp_path)
-    files = {"train": "train.json", "dev": "train.json", "test": "dev.json"}
+    shutil.copy(tmp_path / "train.json", tmp_path / "copy.json")
+    files = {"train": "train.json", "dev": "copy.json", "test": "dev.json"}
     form = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 5}
     cache = str(tmp_path / "cache")
     data = LabelledData(
@@ -179,7 +181,8 @@ def test_the_second_table_begins_as_the_first(tmp_path):
 
 def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(tmp_path):
     anss.write(tmp_path)
-    files = {"train": "train.json", "dev": "train.json", "test": "dev.json"}
+    shutil.copy(tmp_path / "train.json", tmp_path / "copy.json")
+    files = {"train": "train.json", "dev": "copy.json", "test": "dev.json"}
     form = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 64}
     task, params = task_of(tmp_path, **files, **form)
     params = nn.unbox(params)

@@ -90,8 +90,9 @@ def test_training_batches_have_the_configured_size_and_are_shuffled(folder):
 
 
 def test_single_texts(folder):
-    table(folder, "train.tsv", [("5", "Good soup."), ("1", "Bad.")])
-    files = {"dev": "train.tsv", "test": "train.tsv"}
+    for name in ("train.tsv", "dev.tsv"):
+        table(folder, name, [("5", "Good soup."), ("1", "Bad.")])
+    files = {"dev": "dev.tsv", "test": "dev.tsv"}
     made = prepared(folder, format="texts", labels="1,2,3,4,5", **files)
     for batches in (made.train_batches(0), made.split_batches("dev")):
         rows = rows_of(batches)
