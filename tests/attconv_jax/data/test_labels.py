@@ -12,7 +12,7 @@ from attconv_jax.data.labels import LabelReader
 from common_jax.config import from_values, to_config_dict
 from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
-from tests.common_jax.data.other_tools import comma_separated, json_lines, parquet
+from tests.common_jax.data.other_tools import comma_separated, copied, json_lines, parquet
 
 NAMES = [  # data.labels, the file's names of 0, 1, ..., and the labels of these
     ("bad,good", ["Good", "Bad"], ["good", "bad"]),
@@ -55,7 +55,7 @@ def test_names_that_are_no_labels_are_refused(labels, names, fixed, advice):
 def prepared(folder, name, content, **options):
     (folder / name).write_bytes(content)
     fields = {"format": "texts", "dir": str(folder), "cache_dir": str(folder / "cache")}
-    fields |= {"train": name, "dev": name, "test": name}
+    fields |= {"train": name, **dict.fromkeys(("dev", "test"), copied(folder, name))}
     data = LabelledData(DataConfig(**fields | options), WordsConfig(dim=2, rows=90))
     data.prepare()
     return data

@@ -20,6 +20,7 @@ from tests.attconv_jax import anss
 from tests.common_jax.data.other_tools import (
     FORMATS,
     comma_separated,
+    copied,
     indented,
     json_lines,
     parquet,
@@ -42,7 +43,8 @@ FORMS = {
 
 def prepared(folder, name, format="pairs", **options):
     fields = {**FORMS[format], "format": format, "dir": str(folder)}
-    fields |= {"train": name, "dev": name, "test": name, "cache_dir": str(folder / "cache")}
+    fields |= {"train": name, "cache_dir": str(folder / "cache")}
+    fields |= dict.fromkeys(("dev", "test"), copied(folder, name))
     data = LabelledData(DataConfig(**fields | options), WordsConfig(dim=2, rows=90))
     data.prepare()
     data.report()

@@ -21,6 +21,7 @@ from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
 from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 from tests.attconv_jax import anss
+from tests.common_jax.data.other_tools import copied
 
 WORDS = WordsConfig(dim=2, rows=100, rule="english")
 
@@ -67,7 +68,7 @@ def test_a_corpus_of_another_reading_is_not_used(tmp_path, name, content, identi
     """With the folder in place that an earlier version prepared from the same file."""
     (tmp_path / name).write_bytes(content.encode())
     options = {"cache_dir": str(tmp_path / "cache"), "format": "texts", "labels": "1,2"}
-    options |= dict.fromkeys(("train", "dev", "test"), name)
+    options |= {"train": name, **dict.fromkeys(("dev", "test"), copied(tmp_path, name))}
     columns = "1,2" if "\r2" in content else ""  # of which there may be more than are read
     data = LabelledData(config(tmp_path, columns=columns, **options), WORDS)
     fingerprint = data.builder().fingerprint()

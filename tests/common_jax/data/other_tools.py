@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import shutil
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -103,3 +104,12 @@ def shards(folder: Path, stem: str, ending: str, rows: Rows, count: int = 3) -> 
 def prepared_folders(cache):
     """The prepared corpora in a cache, beside which are the records of raw files."""
     return [path for path in cache.glob("*") if path.is_dir() and path.name != "raw"]
+
+
+def copied(folder, names):
+    """Other names of the same content, as train and dev cannot be the same files."""
+    (folder / "copies").mkdir(exist_ok=True)
+    for name in names.split(","):
+        for path in folder.glob(name):
+            shutil.copy(path, folder / "copies")
+    return ",".join(f"copies/{name}" for name in names.split(","))

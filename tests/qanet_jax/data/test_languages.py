@@ -12,6 +12,7 @@ from qanet_jax.data.text import TokenizedText, unreachable
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.rnn import RecurrentReader
 from qanet_jax.task import SpanExtraction
+from tests.common_jax.data.other_tools import copied
 from tests.multilingual import LANGUAGES, gold_answers
 
 # Of fifty; Arabic's others are behind a particle that is part of the word.
@@ -63,7 +64,9 @@ def task(tmp_path_factory):
     config = Config(
         words=WordsConfig(dim=6, rows=90, char_rows=40),
         model=RecurrentReader(char_dim=4, lstm_size=4),
-        data=DataConfig(dir=str(folder), train="t.json", dev="t.json", cache_dir=str(folder)),
+        data=DataConfig(
+            dir=str(folder), train="t.json", dev=copied(folder, "t.json"), cache_dir=str(folder)
+        ),
     )
     task = SpanExtraction(config)
     task.prepare()

@@ -19,6 +19,7 @@ from tests.common_jax.data.other_tools import (
     COMPRESSIONS,
     FORMATS,
     comma_separated,
+    copied,
     indented,
     json_lines,
     parquet,
@@ -49,7 +50,7 @@ def native(folder, name="native.json", impossible=(), **changes):
         ]  # fmt: skip
         data.append({"title": title, "paragraphs": paragraphs})
     (folder / name).write_text(json.dumps({"version": "v2.0", "data": data}))
-    return prepared(folder, train=name, dev=name, on_bad_example="error", **changes)
+    return prepared(folder, train=name, dev=copied(folder, name), on_bad_example="error", **changes)
 
 
 def answers(context, texts):
@@ -77,7 +78,7 @@ def test_squad_of_the_hub(tmp_path, ending, impossible, caplog):
     expected = native(tmp_path, impossible=impossible)
     caplog.set_level(logging.INFO)
     name = shards(tmp_path, "t", ending, hub(impossible))
-    data = prepared(tmp_path, train=name, dev=name)
+    data = prepared(tmp_path, train=name, dev=copied(tmp_path, name))
     assert data.digests() == expected.digests()
     columns = "context = context, question = question, answers = answers, id = id, title = title"
     assert f"{tmp_path}/t-8-of-3.{ending}: columns as in SQuAD: {columns}" in caplog.messages
@@ -122,7 +123,7 @@ def test_mrqa(tmp_path, caplog):
         ("m.jsonl.gz", "MRQA's own files: "),
         ("m.parquet", "MRQA, an answer's of"),
     ):
-        data = prepared(tmp_path, train=name, dev=name)
+        data = prepared(tmp_path, train=name, dev=copied(tmp_path, name))
         assert arrays(data) == expected and [*data.split_sizes()["train"][1]] == []
         assert f"{tmp_path}/{name}: columns as in {layout}" in "\n".join(caplog.messages)
 
@@ -143,7 +144,9 @@ def test_json_lines_and_csv_with_other_names(tmp_path):
         content = write(rows)
         (tmp_path / name).write_bytes(content)
         for more in ("", ",id=uid"):
-            data = prepared(tmp_path, train=name, dev=name, columns=columns + more)
+            data = prepared(
+                tmp_path, train=name, dev=copied(tmp_path, name), columns=columns + more
+            )
             assert arrays(data) == expected
             assert [q.id for q in data.texts("dev").questions][1] == ("1" if more else "2")
     flat = [
@@ -155,7 +158,10 @@ def test_json_lines_and_csv_with_other_names(tmp_path):
     (tmp_path / "hub.csv").write_bytes(comma_separated(structs))
     columns = "context=context,question=question,answers=answer"
     for name, options in (("flat.csv", {"columns": columns}), ("hub.csv", {})):
-        assert arrays(prepared(tmp_path, train=name, dev=name, **options)) == expected
+        assert (
+            arrays(prepared(tmp_path, train=name, dev=copied(tmp_path, name), **options))
+            == expected
+        )
     texts = [{"context": c, "question": q, "answers": t} for c, _, q, t in QUESTIONS[:2]]
     (tmp_path / "texts.jsonl").write_bytes(json_lines([*texts, {**texts[0], "answers": ["in"]}]))
     with pytest.raises(UserError, match=r"texts\.jsonl:3: answers: 'in' is 3 times in the context"):
@@ -171,14 +177,16 @@ def test_annotation_tools(tmp_path):
     for number, qa in enumerate(qas[1:]):
         qa["id"] = number
     (tmp_path / "tool.json").write_text(json.dumps(saved))
-    data = prepared(tmp_path, train="tool.json", dev="tool.json")
+    data = prepared(tmp_path, train="tool.json", dev=copied(tmp_path, "tool.json"))
     assert arrays(data) == expected
     assert [q.id for q in data.texts("dev").questions] == ["0.0.0", "0", "1", "2", "3"]
     qas[1]["answers"] = None
     (tmp_path / "tool.json").write_text(json.dumps(saved))
     with pytest.raises(UserError, match=r"qas\[1\]: no answers; fix it, or set data\.on_bad_exa"):
-        prepared(tmp_path, train="tool.json", dev="tool.json")
-    data = prepared(tmp_path, train="tool.json", dev="tool.json", on_bad_example="skip")
+        prepared(tmp_path, train="tool.json", dev=copied(tmp_path, "tool.json"))
+    data = prepared(
+        tmp_path, train="tool.json", dev=copied(tmp_path, "tool.json"), on_bad_example="skip"
+    )
     assert data.split_sizes()["train"][1]["no answers"]["count"] == 1
 
 
