@@ -158,14 +158,12 @@ class LabelEvaluation(Evaluation):
             pictures.append(Heatmap(title, *axes, rows, columns, [panel], note=note))
         return f"{label} ({explained['probabilities'][label]:.2f})", pictures
 
-    def example_differences(
-        self, baseline: Evaluation | None, metric: str
-    ) -> Float[np.ndarray, "n"]:
+    def example_values(self, metric: str) -> Float[np.ndarray, "n"]:
         """As the base class; also for a tenth of the examples by length."""
         if metric not in self.metrics:
-            return super().example_differences(baseline, metric)
-        differences = super().example_differences(baseline, "accuracy")
-        return differences[members_by_length(self.results[LENGTH])[self.metrics.index(metric)]]
+            return super().example_values(metric)
+        values = super().example_values("accuracy")
+        return values[members_by_length(self.results[LENGTH])[self.metrics.index(metric)]]
 
     @staticmethod
     def tested(result: str, differences: Float[np.ndarray, "n"]) -> dict[str, float]:

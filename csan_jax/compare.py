@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from common_jax.compare import Evaluation, ScoredExample
+from common_jax.compare import Evaluation, ScoredExample, require_same_examples
 from common_jax.document import (
     Cell,
     Chart,
@@ -171,28 +171,27 @@ class TranslationEvaluation(Evaluation):
         names = f"{run}: attention of the heads", "key", "query"
         return explained["translation"], [Heatmap(*names, pieces, pieces, panels, across, note)]
 
-    def example_differences(
-        self, baseline: Evaluation | None, metric: str
-    ) -> Float[np.ndarray, "n"]:
+    def example_values(self, metric: str) -> Float[np.ndarray, "n"]:
         """As the base class; also of the log-likelihood."""
         if not metric.startswith("log_likelihood"):
-            return super().example_differences(baseline, metric)
-        differences = -super().example_differences(baseline, "nll")
-        return differences[_members(self.references, metric, self.language)]
+            return super().example_values(metric)
+        values = -super().example_values("nll")
+        return values[_members(self.references, metric, self.language)]
 
-    def example_error(self, baseline: Any, metric: str) -> float:
+    @classmethod
+    def example_error(cls, runs: Sequence[Any], baselines: Sequence[Any], metric: str) -> float:
         """As the base class; of BLEU by resampling the sentences."""
         if "bleu" not in metric:
-            return super().example_error(baseline, metric)
-        if baseline is not None:
-            self.require_same(baseline)
-        members = _members(self.references, metric, self.language)
+            return super().example_error(runs, baselines, metric)
+        require_same_examples([*runs, *baselines])
+        references, language = runs[0].references, runs[0].language
+        members = _members(references, metric, language)
         of_members = lambda lines: [lines[n] for n in members]
         return translation.bleu_error(
-            of_members(self.hypotheses),
-            None if baseline is None else of_members(baseline.hypotheses),
-            of_members(self.references),
-            language=self.language,
+            [of_members(run.hypotheses) for run in runs],
+            [of_members(run.hypotheses) for run in baselines],
+            of_members(references),
+            language=language,
             order=int(metric.removeprefix("bleu_")) if metric in _BY_ORDER else None,
             tokenized=metric == "tokenized_bleu",
         )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
@@ -132,8 +132,8 @@ def paired_bootstrap(
 
 
 def bleu_error(
-    hypotheses: Sequence[str],
-    baseline: Sequence[str] | None,
+    systems: Sequence[Sequence[str]],
+    baselines: Sequence[Sequence[str]],
     references: Sequence[str],
     *,
     language: str,
@@ -141,31 +141,42 @@ def bleu_error(
     tokenized: bool = False,
     resamples: int = 1000,
 ) -> float:
-    """The bootstrap standard error, over sentences, of the difference of two systems' BLEU (Koehn
-    2004; seed 12345).
+    """The bootstrap standard error, over sentences, of the difference of the mean BLEU of systems
+    to that of the baselines (Koehn 2004; seed 12345).
 
     Args:
-      baseline: None for the error of the BLEU of `hypotheses`.
+      baselines: empty for the error of the mean itself.
       order: of the longest n-grams, unsmoothed as in `ngrams`; None for BLEU as in `score`.
       tokenized: whether BLEU is the `tokenized_bleu` of `score`.
     """
-    longest, smoothing = order or 4, "none" if order else "exp"
-    options: dict[str, Any] = {"max_ngram_order": longest, "smooth_method": smoothing}
-    texts = [hypotheses, *([] if baseline is None else [baseline]), references]
-    if tokenized:
-        texts = [_moses(lines, code_of(language)) for lines in texts]
-    *systems, reference = map(tuple, texts)
     of = None if tokenized else language
-    counts = [_ngram_counts(system, reference, of, longest) for system in systems]
-    random, size, differences = np.random.default_rng(12345), len(references), []
-    for _ in range(resamples):
-        weights = np.bincount(random.integers(0, size, size), minlength=size)
-        first, *second = (_corpus_bleu(weights @ of_system, options) for of_system in counts)
-        differences.append(first - sum(second))
+    words = lambda lines: tuple(_moses(lines, code_of(language)) if tokenized else lines)
+    reference = words(references)
+    bleu = lambda lines: _resampled_bleu(words(lines), reference, of, order, resamples)
+    mean = lambda group: np.mean([bleu(lines) for lines in group], axis=0)
+    differences = mean(systems) - (mean(baselines) if baselines else 0.0)
     return float(np.std(differences, ddof=1))
 
 
-@functools.lru_cache(maxsize=64)  # a page compares each system with several others
+@functools.lru_cache(maxsize=256)  # a page compares each system with several others
+def _resampled_bleu(
+    hypotheses: tuple[str, ...],
+    references: tuple[str, ...],
+    language: str | None,
+    order: int | None,
+    resamples: int,
+) -> Float[np.ndarray, "resamples"]:
+    """BLEU of resamples of the sentences, the same for all systems; language as of `_bleu`."""
+    longest = order or 4
+    options = {"max_ngram_order": longest, "smooth_method": "none" if order else "exp"}
+    counts = _ngram_counts(hypotheses, references, language, longest)
+    random = np.random.default_rng(12345)
+    size = len(references)
+    draws = (random.integers(0, size, size) for _ in range(resamples))
+    weights = (np.bincount(draw, minlength=size) for draw in draws)
+    return np.array([_corpus_bleu(weight @ counts, options) for weight in weights])
+
+
 def _ngram_counts(
     hypotheses: tuple[str, ...], references: tuple[str, ...], language: str | None, order: int
 ) -> Int[np.ndarray, "n counts"]:

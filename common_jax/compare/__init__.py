@@ -8,6 +8,7 @@ from common_jax.compare.evaluation import (
     evaluation_class,
     evaluation_of,
     notes_by_label,
+    require_same_examples,
 )
 from common_jax.compare.runs import Run, read_runs
 
@@ -21,4 +22,5 @@ __all__ = [
     "evaluation_of",
     "notes_by_label",
     "read_runs",
+    "require_same_examples",
 ]

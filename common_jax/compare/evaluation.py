@@ -180,36 +180,34 @@ class Evaluation:
                 f"{self.run.workdir.path}"
             )
 
-    def example_differences(
-        self, baseline: "Evaluation | None", metric: str
-    ) -> Float[np.ndarray, "n"]:
-        """Each example's difference to the baseline; their mean is the metric's difference.
-
-        Args:
-          baseline: None for the examples' own results.
+    def example_values(self, metric: str) -> Float[np.ndarray, "n"]:
+        """Each example's result; their mean is the metric.
 
         Raises:
-          IncomparableError: for different examples, or without results of the examples.
+          IncomparableError: without results of the examples.
         """
-        if baseline is not None:
-            self.require_same(baseline)
-        column, other = COLUMNS.get(metric, ""), self if baseline is None else baseline
-        if column not in self.results or column not in other.results:
+        column = COLUMNS.get(metric, "")
+        if column not in self.results:
             name = self.run.label
             raise IncomparableError(f"{name}: no {metric} of the examples of {self.split}")
-        own = self.results[column]
-        return _scale(column) * (own if baseline is None else own - other.results[column])
+        return _scale(column) * self.results[column]
 
-    def example_error(self, baseline: "Evaluation | None", metric: str) -> float:
-        """The standard error, over the examples, of the difference of a metric to the baseline.
+    @classmethod
+    def example_error(
+        cls, runs: Sequence["Evaluation"], baselines: Sequence["Evaluation"], metric: str
+    ) -> float:
+        """The standard error, over the examples, of the difference of a metric's mean over runs to
+        that over the baselines.
 
         Args:
-          baseline: None for the error of the metric itself.
+          baselines: empty for the error of the mean itself.
 
         Raises:
-          IncomparableError: as `example_differences`.
+          IncomparableError: for different examples, or as `example_values`.
         """
-        differences = self.example_differences(baseline, metric)
+        require_same_examples([*runs, *baselines])
+        mean = lambda group: np.mean([run.example_values(metric) for run in group], axis=0)
+        differences = mean(runs) - (mean(baselines) if baselines else 0.0)
         return float(differences.std(ddof=1)) / math.sqrt(len(differences))
 
     @staticmethod
@@ -284,6 +282,12 @@ class Evaluation:
         )
         table = Table(head, [[row.get(column) for column in head] for row in rows], note)
         return Section(f"differences on {self.split}", [table, *notes])
+
+
+def require_same_examples(evaluations: Sequence[Evaluation]) -> None:
+    """Raises IncomparableError if evaluations are not all of the same examples."""
+    for evaluation in evaluations[1:]:
+        evaluations[0].require_same(evaluation)
 
 
 def evaluation_class(task: type[Task]) -> type[Evaluation]:

@@ -10,6 +10,7 @@ from common_jax.document import markdown_table
 from launch.cli import command_line, spelled
 from launch.measure.compile import ENVIRONMENT
 from launch.reproduce.archive import path_of
+from launch.reproduce.claims import CLAIMS, state
 from launch.reproduce.spec import TableSpec
 from launch.reproduce.trials import ROW, corpora_of, trials_of
 from launch.trials.local_executor import arguments
@@ -17,7 +18,7 @@ from launch.trials.status import find
 from launch.trials.train import summary
 from launch.trials.trials import Trial
 
-VERDICT = 5  # column of `claims_page`
+VERDICT = 1 + CLAIMS.index("verdict")  # column of `claims_page`
 
 
 def listed(spec: TableSpec, stored: Path) -> str:
@@ -100,14 +101,15 @@ def claims_page(specs: Iterable[TableSpec], stored: Path) -> str:
             _, _, section = page.read_text("utf-8").partition("\n## Claims\n")
             lines = [line for line in section.partition("\n## ")[0].splitlines() if line[:1] == "|"]
             rows += [[link, *line[2:-2].split(" | ")] for line in lines[2:]]
-    verdicts = Counter(row[VERDICT].partition(":")[0] for row in rows)
-    counts = ", ".join(f"{number} are {verdict}" for verdict, number in verdicts.most_common())
-    head = ("page", "claim", "metric", "paper", "ours", "verdict", "detectable")
+    verdicts = Counter(state(row[VERDICT]) for row in rows)
+    counts = ", ".join(f"{verdict} ({number})" for verdict, number in verdicts.most_common())
+    head = ("page", *CLAIMS)
     return f"""# All claims
 
 The claims of the papers' tables, and those on rows that are not in a paper, at each scale at which
 they are judged: the paper's difference, ours with its 95 % interval, the verdict, and the reason of
-one that is not decided. The rule is on each page. Of {len(rows)} verdicts {counts}.
+one that is not decided. The rule, and what "here" means, is on each page. {len(rows)} verdicts:
+{counts}.
 Made by `python -m launch.reproduce --list --keep`.
 
 {markdown_table(head, rows)}

@@ -4,15 +4,15 @@ import dataclasses
 import functools
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common_jax.document import Cell, Element, Report, Section, Table
 from launch.pages.examples import differing
 from launch.pages.runs import learning_curves
-from launch.reproduce.claims import judged, rule, speed_ratio
+from launch.reproduce.claims import CLAIMS, judged, rule, speed_ratio
 from launch.reproduce.results import TableResults, rows_of
-from launch.reproduce.table_file import HOURS, SPEEDS
+from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import fields_of
 from launch.trials.figure import sweep_charts
 
@@ -36,6 +36,7 @@ def page(
     files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
     about = [
         f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
+        *([here(results)] if scale.claims else []),
         *([scale.note] if scale.note else []),
         f"Made by: {command}",
         *([f"Speeds were measured on {results.machine}."] if results.speeds else []),
@@ -52,23 +53,47 @@ def page(
     verdicts = judged(results)
     claims = [[verdict.claim.text, titles.get(verdict.claim.metric, verdict.claim.metric),
                verdict.published or None, verdict.difference or None, verdict.decision,
-               verdict.detectable or None]
+               verdict.detectable or None, None if verdict.p is None else f"{verdict.p:.2g}",
+               verdict.holm or None, verdict.beside or None]
               for verdict in verdicts]  # fmt: skip
     runs = [evaluation.run for evaluation in results.first_evaluations()]
-    head = ("claim", "metric", "paper", "ours", "verdict", "detectable")
     sections = [
         Section("Setting", about),
         Section("Results", _tables(results)),
         *(_figures(results) if spec.kind == "figure" else []),
         Section(f"Learning, {_FIRST}", learning_curves(runs) if scale.curves and runs else []),
         Section("Examples", _examples(results, answers or {})),
-        Section("Claims", [Table(head, claims, rule(results, verdicts))] if claims else []),
+        Section("Claims", [Table(CLAIMS, claims, rule(results, verdicts))] if claims else []),
         Section(f"Examples that differ most, {_FIRST}", _differing(results)),
         Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
         Section("Commands of trials that were not run", commands),
     ]
     title = f"{spec.name}: {spec.title}"
     return Report(title, [section for section in sections if section.elements])
+
+
+def here(results: TableResults) -> str:
+    """What "here" means in the page's verdicts."""
+    scale, titles = results.scale, results.spec.columns
+    metrics = dict.fromkeys(claim.metric for claim in scale.claims if claim.metric not in MEASURED)
+    parts = [_span([status.parameters for status in results.statuses], "parameters")]
+    if results.spec.kind != "speed":
+        finished = [status for status in results.statuses if status.state == "finished"]
+        parts += [scale.trained_on, _span([status.step for status in finished], "steps")]
+    parts += [
+        f"{' or '.join(titles.get(name, name) for name in metrics)} of {scale.split}"
+        if metrics
+        else "speed",
+        f"on {', '.join(results.devices)}" if results.devices else "",
+    ]
+    return f'In a verdict "here" means: {", ".join(filter(None, parts))}.'
+
+
+def _span(numbers: Sequence[int | None], unit: str) -> str:
+    """The smallest and the largest of some numbers; "" if there is none."""
+    known = [number for number in numbers if number]
+    ends = sorted({min(known), max(known)}) if known else []
+    return f"{' to '.join(f'{end:,}' for end in ends)} {unit}" if ends else ""
 
 
 def _examples(results: TableResults, answers: Mapping[str, Mapping[str, str]]) -> list[Element]:
@@ -124,8 +149,8 @@ def _tables(results: TableResults) -> list[Element]:
     absent = {row: "not run" for row in results.not_run}
     note = (
         "Ours: the mean over the seeds, with its 95 % interval; the deviation between seeds is "
-        "estimated from all rows together, also for rows with one seed; a row with five seeds or "
-        "more has its own."
+        "estimated from all rows together, also for rows with one seed; the interval reaches over "
+        "the row's own 90 % interval, and with five seeds or more it is its own."
     )
     if results.speeds:
         note += " Speed: of training steps, relative to the first row, timed in turn in one run."

@@ -1,5 +1,6 @@
 """The results of a table's trials: metrics of its rows, speeds, and the rows as CSV."""
 
+import collections
 import dataclasses
 import functools
 import math
@@ -7,15 +8,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from jaxtyping import Bool, Float
+
 from common_jax.compare import Evaluation, Run, evaluation_class
 from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
-from launch.reproduce.spec import Row, Scale, TableSpec
+from launch.reproduce.evidence import evidence_of
+from launch.reproduce.spec import Scale, TableSpec
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
-from launch.reproduce.verdict import OWN_SEEDS
 from launch.trials.status import TrialStatus, csv_text, find
 from launch.trials.trials import Trial
 
@@ -52,6 +56,14 @@ class TableResults:
             (platform for platform in ("CPU", "TPU") if name.upper().startswith(platform)), "GPU"
         )
 
+    @property
+    def devices(self) -> list[str]:
+        """The kinds of device on which the trials ran, or the speeds were measured."""
+        if self.spec.kind == "speed":
+            return [self.machine.partition(" x ")[2].partition(",")[0]] if self.machine else []
+        found = [result for trial in self.trials if (result := trial.workdir.result())]
+        return [*dict.fromkeys(name.upper() for result in found for name in result["devices"])]
+
     def values(self, row: str, metric: str) -> dict[int, float]:
         """A metric of a row's finished trials by seed; a speed by the number of its round."""
         if metric in SPEEDS:
@@ -68,7 +80,7 @@ class TableResults:
 
     def parameters(self, row: str) -> int | None:
         """The number of parameters of a row's model, or of all of an ensemble's."""
-        if ensemble := self.row(row).ensemble:
+        if ensemble := self.scale.row(row).ensemble:
             single = self.parameters(ensemble.of)
             return single and single * ensemble.runs
         return next((s.parameters for _, s in self.of(row) if s.parameters), None)
@@ -88,7 +100,7 @@ class TableResults:
 
     def ensembles(self, row: str) -> Sequence[Evaluation]:
         """The evaluations of a row's ensembles."""
-        if not (ensemble := self.row(row).ensemble):
+        if not (ensemble := self.scale.row(row).ensemble):
             return ()
         if row not in self._ensembles:
             finished = [t for t, s in self.of(ensemble.of) if s.state == "finished"]
@@ -112,21 +124,64 @@ class TableResults:
                 first.setdefault(trial.values[ROW], self.evaluation(trial))
         return [*first.values()]
 
-    def example_error(self, row: str, than: str | None, metric: str) -> float:
-        """The standard error, over the examples, of the difference of two rows' first runs.
+    def matrix(
+        self, metric: str
+    ) -> tuple[list[int], Float[np.ndarray, "1 R S"], Bool[np.ndarray, "R"]]:
+        """A metric of all rows, NaN where there is no finished trial.
+
+        Returns: the seeds of the columns, the values, and the rows whose deviation over seeds is
+          one of trials.
+        """
+        values = [self.values(row.name, metric) for row in self.scale.rows]
+        missed = [self.unreached(row.name) if metric == HOURS else {} for row in self.scale.rows]
+        seeds = sorted({seed for found in (*values, *missed) for seed in found})
+        matrix = [[found.get(seed, math.nan) for seed in seeds] for found in values]
+        pool = [row.trained and row in self.scale.made for row in self.scale.rows]
+        return seeds, np.array([matrix], float).reshape(1, len(values), -1), np.array(pool)
+
+    def finished(self, row: str) -> int:
+        """The number of a row's finished trials, or of its ensembles."""
+        if self.scale.row(row).ensemble:
+            return len(self.ensembles(row))
+        return sum(status.state == "finished" for _, status in self.of(row))
+
+    def planned(self, row: str) -> int:
+        """The number of a row's seeds, or ensembles, in the table's file."""
+        scale = self.spec.scales[self.scale.name]
+        if ensemble := scale.row(row).ensemble:
+            return scale.row(ensemble.of).seeds // ensemble.runs
+        return scale.row(row).seeds
+
+    @functools.cached_property
+    def later(self) -> "TableResults":
+        """The results of the trials that had not been stored when the rule was fixed."""
+        seen = {row.name: row.seen for row in self.scale.rows}
+        numbers = collections.Counter[str]()
+        kept = []
+        for pair in zip(self.trials, self.statuses, strict=True):
+            row = pair[0].values[ROW]
+            if numbers[row] >= seen[row]:
+                kept.append(pair)
+            numbers[row] += 1
+        trials, statuses = [trial for trial, _ in kept], [status for _, status in kept]
+        return dataclasses.replace(self, trials=trials, statuses=statuses)
+
+    def example_error(self, row: str, than: Sequence[str], metric: str) -> float:
+        """The standard error, over the examples, of the difference of the means over all seeds.
 
         Args:
-          than: None for the error of the row's own result.
+          than: the other row; empty for the error of the row's own mean.
 
         Raises:
           IncomparableError: if their examples differ.
         """
-        baseline = None if than is None else self._first(than)
-        return self._first(row).example_error(baseline, metric)
+        baselines = [evaluation for name in than for evaluation in self._evaluations_of(name)]
+        runs = self._evaluations_of(row)
+        return self.evaluation_class.example_error(runs, baselines, metric)
 
-    def _first(self, row: str) -> Evaluation:
-        finished = (self.evaluation(t) for t, s in self.of(row) if s.state == "finished")
-        return next(iter(self.ensembles(row)), None) or next(finished)
+    def _evaluations_of(self, row: str) -> list[Evaluation]:
+        finished = [self.evaluation(t) for t, s in self.of(row) if s.state == "finished"]
+        return [*self.ensembles(row)] or finished
 
     def evaluation(self, trial: Trial) -> Evaluation:
         """The evaluation of a trial's run, labelled by its row; always the same object."""
@@ -156,11 +211,6 @@ class TableResults:
         """The hours of training until each validation, and the target's metric then."""
         name = self.scale.target.metric if self.scale.target else ""
         return [(line["wall_seconds"] / 3600, line[name]) for line in workdir.validations()]
-
-    def row(self, name: str) -> Row:
-        """The row of that name."""
-        (row,) = (row for row in self.scale.rows if row.name == name)
-        return row
 
     @functools.cached_property
     def _ensembles(self) -> dict[str, list[Evaluation]]:
@@ -209,16 +259,19 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
             if values[row.name] and (row.trained or metric in SPEEDS)
         }
         halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
-        for name, own in present.items():
-            if len(own) >= OWN_SEEDS:
-                (halves[name],) = interval_of_means([own])
-        for row in results.scale.rows:
+        _, matrix, _ = results.matrix(metric)
+        pool = np.array([row.name in present for row in results.scale.rows])
+        for number, row in enumerate(results.scale.rows):
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
             half = halves.get(row.name)
             bounds: tuple[float | None, float | None] = (None, None)
             if mean is not None and half is not None:
+                low, high = mean - half, mean + half
+                if len(present[row.name]) > 1:
+                    ends = evidence_of(matrix, number, pool=pool).interval()
+                    low, high = (float(end[0]) for end in ends)
                 least, most = _range(metric)
-                bounds = (max(mean - half, least), min(mean + half, most))
+                bounds = (max(low, least), min(high, most))
             cells = (
                 *(row.name, metric, row.published.get(metric), mean, *bounds),
                 *(len(values[row.name]), results.parameters(row.name)),

@@ -32,6 +32,7 @@ class Row(RowEntry):
     """
 
     seeds: int = 1
+    seen: int = 0
     varied: tuple[str, ...] = ()
 
     @property
@@ -46,6 +47,7 @@ class Scale:
 
     Attributes:
       split: of the metrics.
+      paired, trained_on: as `ScaleEntry`.
       metrics: names in result.json, or of `MEASURED`; a figure shows the first.
       target: of `HOURS`.
       unavailable: the reason why it cannot be reproduced; "" if it can.
@@ -59,6 +61,8 @@ class Scale:
     name: str
     split: str
     metrics: tuple[str, ...]
+    paired: bool
+    trained_on: str
     target: Target | None
     unavailable: str
     matched_times: bool
@@ -73,6 +77,11 @@ class Scale:
     def made(self) -> list[Row]:
         """The rows with trials."""
         return [row for row in self.rows if not row.missing and not row.ensemble]
+
+    def row(self, name: str) -> Row:
+        """The row of that name."""
+        (row,) = (row for row in self.rows if row.name == name)
+        return row
 
     def only(self, names: Sequence[str], seeds: int | None) -> "Scale":
         """The scale with the named rows, all if there are no names, and another number of seeds.
@@ -172,11 +181,13 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
     chosen = [by_name[row] for row in entry.rows or by_name]
     rows = [r for row in chosen if name in (row.scales or [name]) for r in _varied(row)]
     claims = [claim for claim in file.claims if name in (claim.scales or [name])]
-    judged_by = entry.claim_metric or metrics[0]
+    claim_metrics = entry.claim_metrics or file.claim_metrics or metrics[:1]
     scale = Scale(
         name,
         entry.split or file.split,
         metrics,
+        entry.paired,
+        entry.trained_on,
         entry.target,
         entry.unavailable,
         entry.matched_times,
@@ -184,7 +195,7 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
         entry.curves,
         entry.note,
         () if entry.unavailable else tuple(_row(row, entry, name) for row in rows),
-        tuple(claim.judged_by(judged_by) for claim in claims),
+        tuple(claim.judged_at(name, claim_metrics) for claim in claims),
         file.examples,
     )
     return scale.only((), None)
@@ -205,6 +216,7 @@ def _row(entry: RowEntry, scale: ScaleEntry, name: str) -> Row:
     values = _joined([scale, entry, entry.by_scale.get(name, Setting())])
     values["overrides"] = {key: str(value) for key, value in values["overrides"].items()}
     values["seeds"] = values["seeds"] or 1
+    values["seen"] = values["seen"] or 0
     row = Row(**{**vars(entry), **values}, varied=tuple(entry.overrides))
     has_source = row.config or row.missing or row.ensemble
     require(bool(has_source), f"row {row.name!r}: no 'config'")

@@ -9,12 +9,12 @@ A table file has the fields of `TableFile`, a shared one the corpora and setting
   a row has those for one scale;
 * a row is in all scales, or only in its `scales`; a scale with `rows` has only these rows;
 * a claim or an example is in the scales that have all of its rows, or in `scales` of them; a claim
-  without a metric is judged by the scale's `claim_metric`.
+  without a metric is judged by the first of the scale's `claim_metrics`.
 """
 
 import dataclasses
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -53,13 +53,15 @@ class Setting:
     Attributes:
       config: a config file.
       data: the corpus that `data.dir` is set to; "" if the config generates its own.
-      seeds: their number.
+      seeds: their number, as planned before the trials; once one is stored, it is only raised.
+      seen: how many of them had been stored when the rule of the verdicts was fixed.
       overrides: fields of the config; {NAME} in a value is the folder of a corpus.
     """
 
     config: str = ""
     data: str = ""
     seeds: int | None = None
+    seen: int | None = None
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,14 +82,20 @@ class ScaleEntry(Setting):
 
     Attributes:
       setting: the name of the setting that it inherits.
-      claim_metric: of claims without a metric; by default the first metric.
+      claim_metrics: by the first a claim without a metric is judged, the others are printed
+        beside it; by default the table's, or else the first metric.
+      paired: whether rows are compared by seed: fixed before trials, true where the stored rows'
+        common seeds, three or more, correlate above 0.5.
+      trained_on: the training data in words, for the page's head.
       rows: names of rows.
     """
 
     setting: str = ""
     split: str = ""
     metrics: tuple[str, ...] = ()
-    claim_metric: str = ""
+    claim_metrics: tuple[str, ...] = ()
+    paired: bool = False
+    trained_on: str = ""
     target: Target | None = None
     rows: tuple[str, ...] = ()
     unavailable: str = ""
@@ -144,7 +152,13 @@ class Claim:
 
     Attributes:
       row, than: names of rows, A and B.
-      metric: by which it is judged; by default the scale's `claim_metric`.
+      metric: by which it is judged; by default the first of the scale's `claim_metrics`.
+      metric_at: the same at the scales named, fixed before trials: that of the paper, if the noise
+        of the page allows to detect the paper's difference by the planned seeds.
+      beside: metrics that are printed beside it.
+      not_judged: by scale, the reason why its rows cannot decide it.
+      awaits: scales where it is decided on the `seen` seeds only by a rule that was chosen after
+        them: the later seeds alone judge it.
       than_published: whether B is the paper's number of the row `than`, which need not have runs.
       device: the kind of device on which the paper measured a speed: "GPU".
       relation: "better", A - B > 0; "equal", A = B; "comparable", |A - B| < `within`; "ratio",
@@ -157,6 +171,10 @@ class Claim:
     row: str
     than: str
     metric: str = ""
+    metric_at: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    not_judged: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    awaits: tuple[str, ...] = ()
     relation: Literal["better", "equal", "comparable", "ratio"] = "better"
     within: float = 0.0
     factor: float = 0.0
@@ -176,9 +194,12 @@ class Claim:
             equal = self.relation == "equal"
             require((metrics == {PARAMETERS}) == equal, "equal goes with parameters")
 
-    def judged_by(self, metric: str) -> "Claim":
-        """The claim on its metric, or else on the scale's."""
-        claim = dataclasses.replace(self, metric=self.metric or metric)
+    def judged_at(self, scale: str, metrics: Sequence[str]) -> "Claim":
+        """The claim at a scale, on its own metric or else on the first of the scale's."""
+        metric = self.metric_at.get(scale, self.metric) or metrics[0]
+        others = tuple(name for name in metrics if name != metric)
+        beside = self.beside or (() if self.metric else others)
+        claim = dataclasses.replace(self, metric=metric, beside=beside)
         if claim.relation == "better" and claim.metric in SPEEDS:
             claim = dataclasses.replace(claim, relation="ratio", factor=1.0)
         return claim
@@ -206,7 +227,7 @@ class TableFile:
     """A table file; as `spec.TableSpec`.
 
     Attributes:
-      split, metrics: of scales that have none.
+      split, metrics, claim_metrics: of scales that have none.
     """
 
     title: str
@@ -215,6 +236,7 @@ class TableFile:
     split: str
     metrics: tuple[str, ...]
     scales: Mapping[str, ScaleEntry]
+    claim_metrics: tuple[str, ...] = ()
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
     rows: tuple[RowEntry, ...] = ()
@@ -232,7 +254,8 @@ class TableFile:
             require_known([row.ensemble.of] if row.ensemble else (), rows, f"rows[{n}]: no row")
         for n, claim in enumerate(self.claims):
             require_known((claim.row, claim.than), rows, f"claims[{n}]: no row")
-            require_known(claim.scales, self.scales, f"claims[{n}]: no scale")
+            scales = (*claim.scales, *claim.metric_at, *claim.not_judged, *claim.awaits)
+            require_known(scales, self.scales, f"claims[{n}]: no scale")
         for n, example in enumerate(self.examples):
             require_known(example.through, rows, f"examples[{n}]: no row")
 

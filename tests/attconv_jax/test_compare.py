@@ -115,7 +115,7 @@ def test_a_tenth_by_length_has_the_noise_of_its_own_examples(as_run):
     for number, metric in ((1, "accuracy_tenth_1"), (10, "accuracy_tenth_10")):
         members = order[20 * (number - 1) : 20 * number]
         differences = [100.0 * RIGHT["b"][at] - 100.0 * RIGHT["a"][at] for at in members]
-        error = evaluation(b).example_error(evaluation(a), metric)
+        error = LabelEvaluation.example_error([evaluation(b)], [evaluation(a)], metric)
         assert error == pytest.approx(stats.sem(differences))
 
 

@@ -103,6 +103,12 @@ def test_differences_are_those_of_the_official_command(official):
     assert "bs:1000|seed:12345" in signatures["sacrebleu"]
 
 
+def error_of(runs, baselines, metric):
+    return TranslationEvaluation.example_error(
+        [*map(evaluation, runs)], [*map(evaluation, baselines)], metric
+    )
+
+
 @pytest.mark.parametrize("order", [None, 2])
 def test_the_error_of_a_difference_of_bleu_is_that_of_scoring_each_resample(order):
     """Against scoring 20 resamples of the sentences with sacrebleu."""
@@ -116,7 +122,23 @@ def test_the_error_of_a_difference_of_bleu_is_that_of_scoring_each_resample(orde
         scores = [bleu.corpus_score(pick(x), [pick(REFERENCES)]).score for x in (first, better)]
         differences.append(scores[0] - scores[1])
     error = translation.bleu_error(
-        first, better, REFERENCES, language="en", order=order, resamples=20
+        [first], [better], REFERENCES, language="en", order=order, resamples=20
+    )
+    assert error == pytest.approx(statistics.stdev(differences), rel=1e-9)
+
+
+def test_the_error_of_a_mean_of_bleu_is_that_of_the_mean_of_each_resample():
+    """Of two systems beside a third, against scoring 20 resamples with sacrebleu."""
+    bleu, random, differences = BLEU(tokenize="13a"), np.random.default_rng(12345), []
+    for _ in range(20):
+        chosen = random.integers(0, len(REFERENCES), len(REFERENCES))
+        pick = lambda lines, chosen=chosen: [lines[at] for at in chosen]
+        score = lambda lines, pick=pick: bleu.corpus_score(pick(lines), [pick(REFERENCES)]).score
+        better, similar, first = (score(SYSTEMS[name]) for name in ("better", "similar", "first"))
+        differences.append((better + similar) / 2 - first)
+    systems = [SYSTEMS["better"], SYSTEMS["similar"]]
+    error = translation.bleu_error(
+        systems, [SYSTEMS["first"]], REFERENCES, language="en", resamples=20
     )
     assert error == pytest.approx(statistics.stdev(differences), rel=1e-9)
 
@@ -128,7 +150,7 @@ def test_the_error_of_tokenized_bleu_is_that_of_scoring_each_resample():
         lines = [SYSTEMS["better"][at] for at in chosen], [REFERENCES[at] for at in chosen]
         scores.append(translation.score(*lines, language="de").metrics["tokenized_bleu"])
     error = translation.bleu_error(
-        SYSTEMS["better"], None, REFERENCES, language="de", tokenized=True, resamples=20
+        [SYSTEMS["better"]], [], REFERENCES, language="de", tokenized=True, resamples=20
     )
     assert error == pytest.approx(statistics.stdev(scores), rel=1e-9)
 
@@ -137,15 +159,15 @@ def test_the_error_of_a_difference_of_metrics(runs):
     """Of BLEU by its bootstrap, of the nll by its examples, of BLEU by n-gram order from the
     notes."""
     first, better, _ = runs
-    error = lambda metric: evaluation(better).example_error(evaluation(first), metric)
-    texts = (SYSTEMS["better"], SYSTEMS["first"], REFERENCES)
+    error = lambda metric: error_of([better], [first], metric)
+    texts = ([SYSTEMS["better"]], [SYSTEMS["first"]], REFERENCES)
     assert error("sacrebleu") == translation.bleu_error(*texts, language="en")
     assert error("bleu_5") == translation.bleu_error(*texts, language="en", order=5)
     assert error("bleu_5") != error("bleu_6")
     assert error("tokenized_bleu") == translation.bleu_error(*texts, language="en", tokenized=True)
-    alone = evaluation(better).example_error(None, "sacrebleu")
-    assert alone == translation.bleu_error(texts[0], None, REFERENCES, language="en")
-    assert evaluation(better).example_error(None, "nll") == pytest.approx(stats.sem(NLL["better"]))
+    alone = error_of([better], [], "sacrebleu")
+    assert alone == translation.bleu_error(texts[0], [], REFERENCES, language="en")
+    assert error_of([better], [], "nll") == pytest.approx(stats.sem(NLL["better"]))
     differences = NLL["better"] - NLL["first"]
     assert error("nll") == pytest.approx(stats.sem(differences))
     with pytest.raises(IncomparableError, match="no chrf of the examples"):
@@ -154,17 +176,17 @@ def test_the_error_of_a_difference_of_metrics(runs):
 
 def test_the_longest_third_has_the_most_words(runs):
     first, better, _ = runs
-    error = lambda metric: evaluation(better).example_error(evaluation(first), metric)
+    error = lambda metric: error_of([better], [first], metric)
     by_words = sorted(range(60), key=lambda n: (-len(REFERENCES[n].split()), n))
     third = sorted(by_words[:20])
     pick = lambda lines: [lines[n] for n in third]
-    texts = pick(SYSTEMS["better"]), pick(SYSTEMS["first"]), pick(REFERENCES)
+    texts = [pick(SYSTEMS["better"])], [pick(SYSTEMS["first"])], pick(REFERENCES)
     assert error("sacrebleu_longest_third") == translation.bleu_error(*texts, language="en")
     differences = NLL["better"] - NLL["first"]
     assert error("log_likelihood") == pytest.approx(stats.sem(differences))
     assert error("log_likelihood_longest_third") == pytest.approx(stats.sem(differences[third]))
     values = evaluation(better).further_metrics
-    bleu = BLEU().corpus_score(texts[0], [texts[2]]).score
+    bleu = BLEU().corpus_score(texts[0][0], [texts[2]]).score
     assert values == pytest.approx(
         {
             "log_likelihood": -NLL["better"].mean(),

@@ -31,10 +31,19 @@ def test_it_is_the_standard_error_of_the_paired_differences(evaluated, metric, c
     draw = lambda: RANDOM.integers(0, 2, 40) if column == "right" else RANDOM.random(40)
     first, second = draw(), draw()
     evaluations = evaluated("a", **{column: first}), evaluated("b", **{column: second})
-    error = evaluations[0].example_error(evaluations[1], metric)
+    error = Evaluation.example_error(evaluations[:1], evaluations[1:], metric)
     expected = scale * np.sqrt(np.var(first - second, ddof=1) / 40)
     assert error == pytest.approx(expected, rel=1e-4)
-    assert evaluations[0].example_error(evaluations[0], metric) == 0
+    assert Evaluation.example_error(evaluations[:1], evaluations[:1], metric) == 0
+
+
+def test_it_is_that_of_the_mean_over_the_runs(evaluated):
+    f1 = RANDOM.random((3, 40))
+    *runs, baseline = (evaluated(name, f1=own) for name, own in zip("abc", f1, strict=True))
+    expected = 100 * np.sqrt(np.var(f1[:2].mean(0) - f1[2], ddof=1) / 40)
+    assert Evaluation.example_error(runs, [baseline], "f1") == pytest.approx(expected, rel=1e-4)
+    expected = 100 * np.sqrt(np.var(f1[:2].mean(0), ddof=1) / 40)
+    assert Evaluation.example_error(runs, [], "f1") == pytest.approx(expected, rel=1e-4)
 
 
 def test_scores_without_results_or_of_other_examples_have_none(evaluated):
@@ -46,6 +55,6 @@ def test_scores_without_results_or_of_other_examples_have_none(evaluated):
     )
     for metric in ("f1", "sacrebleu"):
         with pytest.raises(IncomparableError, match=f"no {metric} of the examples of dev"):
-            evaluations[0].example_error(evaluations[1], metric)
+            Evaluation.example_error(evaluations[:1], evaluations[1:2], metric)
     with pytest.raises(IncomparableError, match="differs"):
-        evaluations[0].example_error(evaluations[2], "accuracy")
+        Evaluation.example_error(evaluations[:1], evaluations[2:], "accuracy")

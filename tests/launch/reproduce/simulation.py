@@ -1,0 +1,131 @@
+"""Simulated pages: how often the rule decides a claim wrongly, and how often rightly.
+
+A page is that of CSAN's Table 1: its 24 claims on ten rows, most of them with the Transformer,
+1D-CSAN or 2D-CSAN in common. A value is row + seed + trial: the luck of a seed is a share of the
+variance of a row that all rows have in common; the deviation of one row's trials can be eight times
+the others'.
+`python -m tests.launch.reproduce.simulation` writes docs/results/rule.json.
+"""
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+
+from launch.reproduce.evidence import FALSE_RATE, evidence_of
+from launch.reproduce.verdict import benjamini_hochberg
+
+FILE = Path(__file__).parents[3] / "docs" / "results" / "rule.json"
+TRANSFORMER, FIRST, ONE, TWO = 0, 1, 8, 9  # FIRST to 7 are the seven other systems
+ROWS = 10
+OTHERS = range(FIRST, ONE)
+CLAIMS = [
+    *((row, TRANSFORMER) for row in range(FIRST, ROWS)),
+    *((ONE, row) for row in OTHERS),
+    *((TWO, row) for row in OTHERS),
+    (TWO, ONE),
+]
+SEEDS = {"2": [2] * ROWS, "3": [3] * ROWS, "5": [5] * ROWS, "8": [8] * ROWS,
+         "3 and 8": [8, *[3] * 7, 8, 8]}  # fmt: skip
+LUCK = (0.0, 0.5, 0.8, 0.95)
+NOISY = {"equal": None, "noisy system": 4, "noisy Transformer": TRANSFORMER}
+# means of the rows, in standard deviations of a row times `EFFECT` over the root of the seeds
+EFFECTS = {
+    "all": [0.0] * ROWS,
+    "a third": [0.0, 0, 0, 0, 1, 1, 2, 2, 1, 1],  # 8 of 24
+    "none": [0.0, 1, 1, 1, -1, -1, 3, 3, 2, 4],
+}
+EFFECT = 2.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What a page is simulated with.
+
+    Attributes:
+      zero: the share of the claims without an effect, of `EFFECTS`.
+      example_error: of the difference of two rows, in standard errors of a row's mean.
+    """
+
+    seeds: str
+    luck: float
+    deviations: str
+    zero: str
+    example_error: float = 0.0
+
+    @property
+    def paired(self) -> bool:
+        """Whether a page is paired whose common seeds correlate so."""
+        return self.luck > 0.5
+
+
+def cells() -> list[Cell]:
+    """All cells."""
+    grid = itertools.product(SEEDS, LUCK, NOISY, EFFECTS)
+    return [
+        *itertools.starmap(Cell, grid),
+        *(Cell(seeds, luck, "equal", "all", 1.0) for seeds in SEEDS for luck in (0.0, 0.8)),
+    ]
+
+
+def simulated(cell: Cell, draws: int, paired: bool | None = None) -> dict[str, float]:
+    """Shares of decided claims over pages.
+
+    Args:
+      paired: how the page's file sets it; by default as the correlation of its seeds does.
+    """
+    paired = cell.paired if paired is None else paired
+    random = np.random.default_rng(7)
+    counts = SEEDS[cell.seeds]
+    most, least = max(counts), min(counts)
+
+    # values of the trials
+    deviations = np.ones(ROWS)
+    if (noisy := NOISY[cell.deviations]) is not None:
+        deviations[noisy] = 8.0
+    means = np.array(EFFECTS[cell.zero]) * EFFECT / np.sqrt(least)
+    values = np.sqrt(cell.luck) * random.normal(size=(draws, 1, most))
+    trials = random.normal(size=(draws, ROWS, most)) * deviations[:, None]
+    values = values + np.sqrt(1 - cell.luck) * trials + means[:, None]
+    of_examples = cell.example_error / np.sqrt(2 * least)
+    values += random.normal(size=(draws, ROWS, 1)) * of_examples
+    for row, count in enumerate(counts):
+        values[:, row, count:] = np.nan
+
+    # claims: by the interval alone, then by the page's correction
+    signs = {}
+    p = np.ones((draws, len(CLAIMS)))
+    for name, pairs in (("before", False), ("after", paired)):
+        signs[name] = np.zeros((draws, len(CLAIMS)))
+        for number, (first, second) in enumerate(CLAIMS):
+            evidence = evidence_of(
+                values, first, second, paired=pairs, example_error=of_examples * np.sqrt(2)
+            )
+            low, high = evidence.interval()
+            signs[name][:, number] = (low > 0) * 1.0 - (high < 0)
+            if name == "after":
+                p[:, number] = evidence.p()
+    signs["corrected"] = signs["after"] * (benjamini_hochberg(p) <= FALSE_RATE)
+
+    truth = np.sign([means[first] - means[second] for first, second in CLAIMS])
+    zero = truth == 0
+    result = {}
+    for name, decided in signs.items():
+        wrong = (decided != 0) & (decided != truth)
+        if zero.any():
+            share = max((decided[:, zero] == sign).mean(0).max() for sign in (-1, 1))
+            result[f"false_{name}"] = float(share)
+        if not zero.all():
+            result[f"power_{name}"] = float((decided == truth)[:, ~zero].mean())
+        discoveries = np.maximum((decided != 0).sum(1), 1)
+        result[f"false_discoveries_{name}"] = float((wrong.sum(1) / discoveries).mean())
+    return result
+
+
+if __name__ == "__main__":
+    DRAWS = 10_000
+    LINES = [{**dataclasses.asdict(cell), "paired": cell.paired, **simulated(cell, DRAWS)}
+             for cell in cells()]  # fmt: skip
+    FILE.write_text(json.dumps({"draws": DRAWS, "cells": LINES}, indent=1) + "\n")
