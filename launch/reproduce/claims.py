@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from common_jax.compare import IncomparableError
-from launch.reproduce.evidence import FALSE_RATE, Evidence, deviation_of, evidence_of
+from launch.reproduce.evidence import FALSE_RATE, Evidence, Trials
 from launch.reproduce.results import TableResults
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS, Claim
 from launch.reproduce.verdict import Verdict, benjamini_hochberg, holm, judge
@@ -100,7 +100,7 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
         if metric in SPEEDS:
             continue
         _, values, pool = results.matrix(metric)
-        deviation = deviation_of(values, pool, paired)
+        deviation = Trials(values, pool).deviation(paired)
         if deviation is not None:
             name = "Residual" if paired else "Pooled"
             sentences.append(
@@ -315,14 +315,15 @@ def _evidence(
             raise IncomparableError(f"{metric} of {claim.row}, and the paper's, are needed")
         constants.append(published[metric])
     error = 0.0 if metric == HOURS else results.example_error(first, others, metric)
-    options: dict[str, Any] = {"paired": results.scale.paired, "pool": pool, "example_error": error}
+    options: dict[str, Any] = {"paired": results.scale.paired, "example_error": error}
     if not trained:
         difference = np.array([constants[0] - constants[1]])
         return Evidence(difference, np.zeros(0, int), np.zeros((0, 1)), None, error)
     if first not in trained:
-        return evidence_of(-values, index[others[0]], constant=-constants[0], **options)
+        trials = Trials(-values, pool)
+        return trials.difference(index[others[0]], constant=-constants[0], **options)
     rows = [index[name] for name in trained]
-    return evidence_of(values, *rows, constant=sum(constants), **options)
+    return Trials(values, pool).difference(*rows, constant=sum(constants), **options)
 
 
 def speed_ratio(
@@ -330,4 +331,4 @@ def speed_ratio(
 ) -> Verdict:
     """The logarithm of a ratio of speeds, relative to `factor`, over the rounds."""
     ratios = [math.log(speeds[number] / baseline[number] / factor) for number in speeds]
-    return judge(evidence_of(np.array([[ratios]]), 0, pool=np.array([False])))
+    return judge(Trials(np.array([[ratios]]), np.array([False])).difference(0))

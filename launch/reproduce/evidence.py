@@ -1,12 +1,13 @@
 """What trials with several seeds show of the difference of two rows: its intervals and its p."""
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from common_jax.metrics.seeds import AdditiveFit, Deviation, pooled_deviation
+from common_jax.metrics.seeds import AdditiveFit, Deviation
 
 CONFIDENCE = 0.95
 OWN_CONFIDENCE = 0.90  # of the interval of the two rows alone, which bounds the pooled one
@@ -163,67 +164,85 @@ class Evidence:
         return np.hypot(own, by_examples), np.hypot(pooled, by_examples)
 
 
-def evidence_of(
-    values: Float[np.ndarray, "n R S"],
-    first: int,
-    second: int | None = None,
-    *,
-    paired: bool = False,
-    pool: Bool[np.ndarray, "R"] | None = None,
-    constant: float = 0.0,
-    example_error: float = 0.0,
-) -> Evidence:
-    """What n draws of a table's trials show of the difference of two rows.
-
-    Unpaired, the deviation is that within the rows. Paired, the rows have the luck of their seeds
-    in common: the difference is that of the seeds that both have, or, with fewer than five of
-    these, that of an additive model of all rows and seeds. Rows with fewer than two seeds in common
-    are judged unpaired.
+class Trials:
+    """The trials of a table by a metric.
 
     Args:
-      values: of each row and seed; NaN for trials that do not exist, the same in each draw.
-      second: None for the difference from a constant.
-      pool: the rows with two seeds or more whose deviations are pooled; all by default.
-      constant: what is subtracted.
+      values: of n draws, of each row and seed; NaN for trials that do not exist, the same in each
+        draw.
+      pool: the rows whose deviations are pooled, if they have two seeds or more; all by default.
     """
-    present = ~np.isnan(values[0])
-    pool = (present.sum(-1) > 1) & (True if pool is None else pool)
-    rows = [first] if second is None else [first, second]
-    common = present[rows].all(0)
-    if second is not None and paired and common.sum() > 1 and pool[rows].all():
-        differences = values[:, first, common] - values[:, second, common]
-        fit = AdditiveFit(present & pool[:, None])
-        pooled = None
-        if common.sum() < OWN_SEEDS and fit.freedom:
-            mean, factor = fit.difference(values, first, second)
-            # the variance of a difference is that of two residuals
-            pooled = Pooled(mean - constant, 2 * fit.variance(values), fit.freedom, factor / 2)
-        return _evidence([differences], constant, pooled, example_error)
-    samples = [values[:, row, present[row]] for row in rows]
-    sizes = np.array([sample.shape[1] for sample in samples])
-    freedom = int((present.sum(-1) - 1)[pool].sum())
-    evidence = _evidence(samples, constant, None, example_error)
-    if not freedom or sizes.min() >= OWN_SEEDS or sizes.min() < 2:
-        return evidence
-    within = [values[:, row, present[row]] for row in np.flatnonzero(pool)]
-    squares = sum(sample.var(-1) * sample.shape[1] for sample in within)
-    pooled = Pooled(evidence.means, squares / freedom, freedom, float((1 / sizes).sum()))
-    return dataclasses.replace(evidence, pooled=pooled)
 
+    def __init__(
+        self, values: Float[np.ndarray, "n R S"], pool: Bool[np.ndarray, "R"] | None = None
+    ):
+        self._values = values
+        self._present = ~np.isnan(values[0])
+        self._pool = (self._present.sum(-1) > 1) & (True if pool is None else pool)
 
-def deviation_of(
-    values: Float[np.ndarray, "1 R S"], pool: Bool[np.ndarray, "R"], paired: bool
-) -> Deviation | None:
-    """The deviation over seeds that intervals use: of the residuals, if rows are paired; else
-    within rows. None if no row has two seeds."""
-    present = ~np.isnan(values[0])
-    rows = pool & (present.sum(-1) > 1)
-    if not paired:
-        return pooled_deviation([[*values[0, row, present[row]]] for row in np.flatnonzero(rows)])
-    if not rows.any():
-        return None
-    fit = AdditiveFit(present & rows[:, None])
-    return Deviation(float(np.sqrt(fit.variance(values)[0])), fit.freedom) if fit.freedom else None
+    @functools.cached_property
+    def _fit(self) -> AdditiveFit:
+        return AdditiveFit(self._present & self._pool[:, None])
+
+    @functools.cached_property
+    def _residual(self) -> Float[np.ndarray, "n"]:
+        """The variance of the residuals of rows and seeds."""
+        return self._fit.variance(self._values)
+
+    @functools.cached_property
+    def _within(self) -> tuple[Float[np.ndarray, "n"], int]:
+        """The variance within rows, and its degrees of freedom."""
+        rows = [self._values[:, row, self._present[row]] for row in np.flatnonzero(self._pool)]
+        freedom = sum(row.shape[1] - 1 for row in rows)
+        squares = sum((row.var(-1) * row.shape[1] for row in rows), np.zeros(len(self._values)))
+        return squares / max(freedom, 1), freedom
+
+    def deviation(self, paired: bool) -> Deviation | None:
+        """The deviation over seeds that intervals use, of one draw: of the residuals, if rows are
+        paired; else within rows. None if no row has two seeds."""
+        if not self._pool.any() or (paired and not self._fit.freedom):
+            return None
+        variance, freedom = (self._residual, self._fit.freedom) if paired else self._within
+        return Deviation(float(np.sqrt(variance[0])), freedom)
+
+    def difference(
+        self,
+        first: int,
+        second: int | None = None,
+        *,
+        paired: bool = False,
+        constant: float = 0.0,
+        example_error: float = 0.0,
+    ) -> Evidence:
+        """What the trials show of the difference of two rows.
+
+        Unpaired, the deviation is that within the rows. Paired, the rows have the luck of their
+        seeds in common: the difference is that of the seeds that both have, or, with fewer than
+        five of these, that of an additive model of all rows and seeds. Rows with fewer than two
+        seeds in common are compared unpaired.
+
+        Args:
+          second: None for the difference from a constant.
+          constant: what is subtracted.
+        """
+        rows = [first] if second is None else [first, second]
+        common = self._present[rows].all(0)
+        if second is not None and paired and common.sum() > 1 and self._pool[rows].all():
+            differences = self._values[:, first, common] - self._values[:, second, common]
+            pooled = None
+            if common.sum() < OWN_SEEDS and self._fit.freedom:
+                mean, factor = self._fit.difference(self._values, first, second)
+                # the variance of a difference is that of two residuals
+                variance = 2 * self._residual
+                pooled = Pooled(mean - constant, variance, self._fit.freedom, factor / 2)
+            return _evidence([differences], constant, pooled, example_error)
+        samples = [self._values[:, row, self._present[row]] for row in rows]
+        evidence = _evidence(samples, constant, None, example_error)
+        variance, freedom = self._within
+        if not freedom or not 1 < evidence.sizes.min() < OWN_SEEDS:
+            return evidence
+        pooled = Pooled(evidence.means, variance, freedom, float((1 / evidence.sizes).sum()))
+        return dataclasses.replace(evidence, pooled=pooled)
 
 
 def _evidence(

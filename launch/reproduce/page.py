@@ -81,7 +81,7 @@ def here(results: TableResults) -> str:
         finished = [status for status in results.statuses if status.state == "finished"]
         parts += [scale.trained_on, _span([status.step for status in finished], "steps")]
     parts += [
-        f"{' or '.join(titles.get(name, name) for name in metrics)} of {scale.split}"
+        f"judged on {scale.split} by {' or '.join(titles.get(name, name) for name in metrics)}"
         if metrics
         else "speed",
         f"on {', '.join(results.devices)}" if results.devices else "",

@@ -16,7 +16,7 @@ from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
-from launch.reproduce.evidence import evidence_of
+from launch.reproduce.evidence import Trials
 from launch.reproduce.spec import Scale, TableSpec
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
@@ -260,7 +260,7 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
         }
         halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
         _, matrix, _ = results.matrix(metric)
-        pool = np.array([row.name in present for row in results.scale.rows])
+        trials = Trials(matrix, np.array([row.name in present for row in results.scale.rows]))
         for number, row in enumerate(results.scale.rows):
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
             half = halves.get(row.name)
@@ -268,7 +268,7 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
             if mean is not None and half is not None:
                 low, high = mean - half, mean + half
                 if len(present[row.name]) > 1:
-                    ends = evidence_of(matrix, number, pool=pool).interval()
+                    ends = trials.difference(number).interval()
                     low, high = (float(end[0]) for end in ends)
                 least, most = _range(metric)
                 bounds = (max(low, least), min(high, most))

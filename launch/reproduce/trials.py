@@ -43,7 +43,8 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
         raise UserError(f"tables/{spec.name}.toml: no rows at the scale {scale.name}")
     task = task_class(trials[0].config.task)(trials[0].config)
     known = (*task.metric_names, *evaluation_class(type(task)).metrics, *MEASURED)
-    for name in (*scale.metrics, *(claim.metric for claim in scale.claims)):
+    judged_by = [name for claim in scale.claims for name in (claim.metric, *claim.beside)]
+    for name in (*scale.metrics, *judged_by):
         if name not in known:
             raise UserError(f"tables/{spec.name}.toml: no metric {name!r}; there are "
                             f"{', '.join(known)}")  # fmt: skip

@@ -1,12 +1,13 @@
-"""Numbers in texts that are tied to cells of the tables in docs/results.
+"""Numbers and verdicts in texts that are tied to cells of the tables in docs/results.
 
 A comment after a paragraph, a list item or a table of README.md or docs/results/index.md has the
-sources of all of its numbers, in their order, one a line:
+sources of all of its numbers, and of all words of verdicts, in their order, one a line:
 
     <!-- cells
     csan/table1/small
     2D-CSAN | sacrebleu
     2D-CSAN - Transformer-base | log_likelihood | low
+    2D-CSAN - Transformer-base; 1D-CSAN - Transformer-base | log_likelihood | verdict
     -->
 
 A line without "|" names the table and scale of the lines below it. ROW | METRIC is the mean in
@@ -14,7 +15,10 @@ table.csv; a third field is another column of it, such as `parameters` or `publi
 difference of a claim `low`, `high` or `within`; `last`, the mean over a row's trials of the last
 number in their log; `range`, that of their scores; or `target`. A METRIC with a dot is a field of
 the row's config. `setting` is any number in the setting of the table's page, and `raw | FILE` any
-number in a file of docs/results. Numbers in names ("Table 3", "2D", "F1") and in code need no cell.
+number in a file of docs/results. `verdict` is that of a claim, of several if they have the same:
+"holds here", "does not hold here", either of these with ", provisional", "awaits new seeds", "open"
+or "not judged". The metric of a difference may be one beside that of the claim. Numbers in names
+("Table 3", "2D", "F1") and in code need no cell.
 `python -m tests.docs.cells` writes the numbers of the cells into the texts.
 """
 
@@ -30,9 +34,14 @@ from typing import Any
 
 from common_jax.config import value_of
 from launch.reproduce.archive import path_of
+from launch.reproduce.claims import CLAIMS, state
 from launch.reproduce.spec import Scale, TableSpec, read_table
 from launch.reproduce.trials import ROW, trials_of
 
+VERDICT = re.compile(
+    r"\b(?:(?:do(?:es)?\s+not\s+hold|holds?)\s+here(?:,\s+provisional(?:ly)?)?"
+    r"|awaits?\s+new\s+seeds|open|not\s+judged)\b"
+)
 COMMENT = re.compile(r"[ ]*<!-- cells\n(.*?)-->", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d(?:,?\d)*(?:\.\d+)?(?: million)?")
 ROOT = Path(__file__).parents[2]
@@ -59,6 +68,8 @@ class Tables:
 
     def values(self, page: str, source: str) -> list[float]:
         """The value of a line of a comment; of `setting` all numbers of the setting."""
+        if source.endswith("| verdict"):
+            raise LookupError("a verdict, not a number")
         if source == "setting":
             return self._setting(page)
         if source.startswith("raw |"):
@@ -82,6 +93,14 @@ class Tables:
         if not cell:
             raise LookupError(f"{page}: {source}: an empty cell")
         return float(cell)
+
+    def verdicts(self, page: str, source: str) -> set[str]:
+        """The verdicts of a line of a comment."""
+        rows, metric, column = (field.strip() for field in source.split("|"))
+        if column != "verdict":
+            raise LookupError("a number, not a verdict")
+        column = CLAIMS.index("verdict")
+        return {state(self._claim(page, pair.strip(), metric)[column]) for pair in rows.split(";")}
 
     def _setting(self, page: str) -> list[float]:
         """The numbers in the setting of a page."""
@@ -124,20 +143,31 @@ class Tables:
 
     def _difference(self, page: str, rows: str, metric: str, column: str) -> float:
         """A number of the difference that the page gives with a claim."""
-        first, second = rows.split(" - ", 1)
-        claims = [
-            claim
-            for claim in self._scale(page)[1].claims
-            if (claim.row, claim.than, claim.metric) == (first, second, metric)
-        ]
+        spec, scale = self._scale(page)
         if column == "within":
-            return claims[0].within
-        lines = (self._results / page / "page.md").read_text().splitlines()
-        for line in lines:
-            cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-            if claims and cells[0].strip("| ") == claims[0].text:
-                numbers = [float(number) for number in re.findall(r"[-+]?\d+\.\d+", cells[3])]
-                return dict(zip(("mean", "low", "high"), numbers, strict=False))[column]
+            return next(
+                c.within for c in scale.claims if f"{c.row} - {c.than}" == rows and c.within
+            )
+        cells = self._claim(page, rows, metric)
+        title = spec.columns.get(metric, metric)
+        text = cells[CLAIMS.index("ours")]
+        if cells[CLAIMS.index("metric")] != title:
+            beside = cells[CLAIMS.index("beside")].split("; ")
+            text = next(entry.removeprefix(title) for entry in beside if entry.startswith(title))
+        numbers = [float(number) for number in re.findall(r"[-+]?\d+\.\d+", text)]
+        return dict(zip(("mean", "low", "high"), numbers, strict=False))[column]
+
+    def _claim(self, page: str, rows: str, metric: str) -> list[str]:
+        """The cells of the claim on two rows by a metric, or with it beside."""
+        texts = {
+            claim.text
+            for claim in self._scale(page)[1].claims
+            if f"{claim.row} - {claim.than}" == rows and metric in (claim.metric, *claim.beside)
+        }
+        for line in (self._results / page / "page.md").read_text().splitlines():
+            cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+            if cells[0] in texts and len(cells) == len(CLAIMS):
+                return cells
         raise LookupError(f"{page}: no claim on {rows}, {metric}")
 
 
@@ -164,9 +194,10 @@ def _split(text: str) -> list[str]:
 
 
 def spans(block: str) -> list[tuple[int, int]]:
-    """Where the numbers of a text are, with "million" if it follows."""
+    """Where the numbers of a text are, with "million" if it follows, and its words of verdicts."""
     plain = NAME.sub(lambda match: re.sub(r"[\d.,]", "#", match[0]), block)
-    return [match.span() for match in NUMBER.finditer(plain)]
+    found = [*NUMBER.finditer(plain), *VERDICT.finditer(plain)]
+    return sorted(match.span() for match in found)
 
 
 def sources(comment: str) -> list[tuple[str, str]]:
@@ -193,6 +224,11 @@ def mistakes(text: str, tables: Tables) -> list[str]:
             continue
         for number, (page, source) in zip(numbers, pairs, strict=True):
             try:
+                if VERDICT.fullmatch(number):
+                    verdicts = tables.verdicts(page, source)
+                    if verdicts != {_singular(number)}:
+                        wrong.append(f"{number}: {page}: {source} is {sorted(verdicts)}")
+                    continue
                 values = tables.values(page, source)
             except (LookupError, AttributeError) as error:
                 wrong.append(f"{number}: {page}: {source}: no such cell ({error})")
@@ -208,12 +244,22 @@ def updated(text: str, tables: Tables) -> str:
     for block, comment in blocks(text):
         ends = spans(block) if comment else []
         for (start, end), pair in reversed([*zip(ends, sources(comment or ""), strict=True)]):
-            value, *others = tables.values(*pair)
             number = block[start:end]
+            if VERDICT.fullmatch(number):
+                continue
+            value, *others = tables.values(*pair)
             if not others:
                 block = block[:start] + written(value, number) + block[end:]
         parts.append(block)
     return "".join(parts)
+
+
+def _singular(words: str) -> str:
+    """A verdict as the page has it."""
+    words = " ".join(words.split())
+    words = words.replace("do not hold", "does not hold").replace("provisionally", "provisional")
+    words = re.sub(r"^hold here", "holds here", words)
+    return re.sub(r"^await new", "awaits new", words)
 
 
 def written(value: float, like: str) -> str:

@@ -11,12 +11,15 @@ number in the results of README.md and in the summary of docs/results is that of
 * Texts with the cells of their numbers: tests/docs/cells.py.
 """
 
+import itertools
 import json
+import math
 import re
 import shlex
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from launch.pages import markdown
@@ -60,8 +63,23 @@ def unfounded(path, tables, out):
     files = [path.parent / name for name in (reproduce.SPEED, reproduce.ANSWERS)]
     speeds, answers = (json.loads(f.read_text()) if f.exists() else {} for f in files)
     results = read_results(spec, scale, trials, speeds, [])
+    if scale.claims and spec.kind != "speed":
+        values = results.matrix(scale.claims[0].metric)[1][0]
+        assert scale.paired == (correlation(values) > 0.5)
     markdown.write(out / "again.md", page(results, "again", answers.get("rows", {})))
     return [line for line in table_lines(path) if line not in table_lines(out / "again.md")]
+
+
+def correlation(values):
+    """Of the seeds, three or more, that two rows have in common: the sum of the pairs' covariances
+    as a share of that of the products of their deviations; 0 without such rows."""
+    sums = np.zeros(2)
+    for pair in itertools.combinations(values, 2):
+        common = np.stack(pair)[:, ~np.isnan(pair).any(0)]
+        if common.shape[1] > 2:
+            (first, covariance), (_, second) = np.cov(common)
+            sums += covariance, math.sqrt(first * second)
+    return sums[0] / sums[1] if sums[1] else 0.0
 
 
 def marked_tables(text):
@@ -162,6 +180,23 @@ def test_numbers_of_a_text_are_those_of_their_cells(path, tables):
 def test_a_number_that_is_not_that_of_its_cell_is_found(old, new, message, tables):
     text = checked(TEXTS[1])
     changed = re.sub(old, new, text, count=1, flags=re.MULTILINE)
+    assert changed != text
+    assert any(re.search(message, mistake) for mistake in mistakes(changed, tables))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"(of 11\s+tokens are better than of 3 )does not hold here", r"\1holds here", "does not"),
+        ("holds here, provisionally", "holds here", "here, provisional"),
+        ("0.87\\): holds here, provisionally", "0.87): open", "open: .*'holds here, prov"),
+        (": open", "", "10 numbers, 11 cells"),
+    ],
+)
+def test_a_verdict_that_is_not_that_of_its_claim_is_found(old, new, message, tables):
+    text = checked(TEXTS[0])
+    assert not mistakes(text, tables)
+    changed = re.sub(old, new, text, count=1)
     assert changed != text
     assert any(re.search(message, mistake) for mistake in mistakes(changed, tables))
 

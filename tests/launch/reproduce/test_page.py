@@ -202,6 +202,31 @@ def test_rows_with_five_seeds_have_their_own_intervals(tmp_path, monkeypatch):
     assert rows["base"]["high"] == pytest.approx(81 + own)
 
 
+def test_the_interval_of_a_row_reaches_over_its_own_seeds(tmp_path, monkeypatch):
+    """Where one row deviates far more than the others."""
+    seeds = [60.5, 52.1, 58.9]
+    monkeypatch.setitem(VALUES, "base", seeds)
+    monkeypatch.setitem(VALUES, "many", [70.0, 70.1, 70.2, 70.1] * 5)
+    monkeypatch.setitem(PARAMETERS, "many", 10)
+    (row,) = (row for row in rows_of(made(tmp_path)) if row["row"] == "base")
+    assert row["low"] < min(seeds) and max(seeds) < row["high"]
+
+
+def test_the_page_says_what_here_is(tmp_path):
+    results = made(tmp_path, {"row": "better", "than": "base", "beside": ("of_notes",)})
+    setting = page(results, "made").sections[0].elements
+    means = "10 to 12 parameters, 9 pairs, 1 steps, judged on test by accuracy"
+    assert f'In a verdict "here" means: {means}.' in setting
+    (verdict,) = judged(results)
+    assert verdict.beside == "of_notes +0.00 (+0.00 to +0.00)"
+
+
+def test_a_claim_that_its_rows_cannot_decide_takes_no_part(tmp_path):
+    result = one(tmp_path, "better", "base", not_judged={"small": "too early"})
+    assert result.decision == "not judged: too early" and result.p is None
+    assert result.difference.startswith("+3.00 (")
+
+
 def test_a_difference_within_the_noise_of_the_test_set_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Exact, "example_error", lambda runs, others, metric: 2.0)
     within = one(tmp_path, "better", "base")  # 3.0, and 3.9 of the examples

@@ -274,6 +274,7 @@ def test_corpora_are_those_that_rows_use(tmp_path):
             r"scales.paper: row 'A': no data 'pair'; did you mean 'pairs'",
         ),
         ("within = 1\n", "", "no 'within'"),
+        ('"better"', '"better"\nawaits = ["smal"]', r"claims\[0\]: no scale 'smal'; did you"),
         ('"comparable"', '"alike"', r"claims\[1\]: relation='alike': must be better \| equal"),
         ('"train_speed"', '"train_speed"\nrelation = "equal"', "equal goes with parameters"),
         ("within = 1\n", 'relations = "x"\n', "unknown key 'relations'; did you mean 'relation'"),
