@@ -170,7 +170,7 @@ paired as its file sets it, and with the correction. {stored["draws"]:,} pages e
 
 
 if __name__ == "__main__":
-    DRAWS = 4_000
+    DRAWS = 10_000
     LINES = [{**dataclasses.asdict(cell), "paired": cell.paired, **simulated(cell, DRAWS)}
              for cell in cells()]  # fmt: skip
     STORED = {"draws": DRAWS, "cells": LINES}
