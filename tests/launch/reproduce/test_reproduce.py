@@ -139,7 +139,7 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     assert len(trained) == 4
     assert "![Validation by time](page_charts/" in page
     assert "attention is better than none" in page and "their code is not public" in page
-    assert re.search(r"\| [+-]\d[^|]* \| (confirmed|contradicted|undecidable: [a-z ]+) \|", page)
+    assert re.search(r"\| [+-]\d[^|]* \| (holds here|does not hold here|open: [a-z' ]+) \|", page)
     rows = [line.split(",") for line in table.splitlines()]
     assert [row[:3] for row in rows[1:]] == [
         ["bi-CNN", "accuracy", "80.3"],
@@ -217,7 +217,7 @@ def test_rows_without_a_trial_are_not_run(folders, capsys):
     page, _ = made(folder, "out", "--no_train", "--keep")
     assert len(trained) == 1 and "stored 1 trials" in capsys.readouterr().out
     assert re.search(r"\| bi-CNN \| 80.30 \| not run \| 0 ", page)
-    assert "| undecidable: bi-CNN has no accuracy here |" in page
+    assert "| open: bi-CNN has no accuracy here |" in page
     assert "attconv/toy --scale small --rows bi-CNN --data DIR --out OUT" in page
     stored = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
     assert not unfounded(stored, folder / "tables", folder / "again")
@@ -263,7 +263,7 @@ def test_speeds_are_measured_without_training_to_the_end(folders, monkeypatch):
         expected = statistics.geometric_mean(own / other for own, other in ratios)
         assert float(values["light", metric][8]) == pytest.approx(expected, rel=1e-4)
     page = (folder / "out" / "page.md").read_text()
-    decision = "(confirmed|contradicted|undecidable: [a-z ]+)"
+    decision = "(holds here|does not hold here|open: [a-z' ]+)"
     assert re.search(rf"\| \d\.\d\d times \([^|]* \| {decision} \|", page)
     reproduce.main(argv)
     assert not trained and (folder / "out" / "page.md").read_text() == page
