@@ -3,8 +3,11 @@
 import itertools
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from common_jax.fields import require
+
+Quotes = Literal["auto", "csv", "text"]  # how quotation marks are read
 
 
 def parse_columns(

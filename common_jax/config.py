@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import ml_collections
 
-from common_jax.columns import parse_columns
+from common_jax.columns import Quotes, parse_columns
 from common_jax.fields import (
     FORMER,
     field_types,
@@ -31,7 +31,6 @@ from common_jax.io.paths import expand_user, in_bucket
 from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
-Quotes = Literal["auto", "csv", "text"]
 
 # The classes of `train.trackers`.
 TRACKERS = {

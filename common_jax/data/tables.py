@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from common_jax.bad_examples import BadExamples
-from common_jax.config import Quotes
+from common_jax.columns import Quotes
 from common_jax.data.known_columns import (
     KnownColumns,
     has_names,

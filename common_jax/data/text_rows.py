@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from common_jax.bad_examples import BadExamples
-from common_jax.config import Quotes
+from common_jax.columns import Quotes
 from common_jax.data import raw_files
 from common_jax.data.quotation import reading_of_quotes
 from common_jax.errors import UserError

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common_jax.bad_examples import BadExamples
-from common_jax.columns import parse_columns
-from common_jax.config import Quotes
+from common_jax.columns import Quotes, parse_columns
 from common_jax.data.layouts import Layout
 from common_jax.data.object_rows import reader
 from common_jax.data.questions import is_squad

@@ -202,8 +202,9 @@ class _Run:
             validate = self._validates()
             save = validate or self._due(config.checkpoint_every)
             request = self.requests.poll()
-            if save or request is not None or self._due(config.log_every):
-                self._log_window(window)
+            regular = save or self._due(config.log_every)
+            if regular or request is not None:
+                self._log_window(window, always=regular)
                 self._require_finite(window.latest, batches)
                 window = MetricsWindow()
             if request is not None:
@@ -289,8 +290,15 @@ class _Run:
         with self.requests.interruptible():
             return evaluate(self.task, params, split, predict, self.mesh)
 
-    def _log_window(self, window: "MetricsWindow") -> None:
+    def _log_window(self, window: "MetricsWindow", always: bool = True) -> None:
+        """Logs a line.
+
+        Args:
+          always: False logs only steps that were not applied, which are counted in all.
+        """
         values = {**window.values(self.task.unit), **self._stalls.reset()}
+        if not always and "bad_steps" not in values:
+            return
         values["wall_seconds"] = round(self.wall_seconds(), 3)
         self.log.write(self.step, values)
         names = ("loss", f"{self.task.unit}_per_second", "learning_rate", "bad_steps")

@@ -197,7 +197,7 @@ MISTAKES = {
         files(train_tsv=gzip.compress(b"neutral\ta\tb\n" * 99)[:40]),
     ),
     "an unknown label": Mistake(
-        "train attconv", "", r"train\.tsv:1", files(train_tsv="yes\ta\tb\n")
+        "train attconv", "", r"train\.tsv:2", files(train_tsv="neutral\ta\tb\nyes\ta\tb\n")
     ),
     "an empty file": Mistake("train attconv", "", r"train\.tsv", files(train_tsv="")),
     "a file in UTF-16": Mistake(

@@ -12,6 +12,7 @@ CODE = """
 import hashlib, signal, sys, time
 from launch import cli, interrupts
 interrupts.SECONDS = 1.0
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
 def computes(argv):  # in C, without the interpreter's lock, as XLA does
     print(flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
@@ -50,7 +51,10 @@ def test_ctrl_c_ends_what_does_not_answer_it(main, printed, status):
     with subprocess.Popen(command, cwd=ROOT, **pipes) as process:
         assert process.stdout.readline() == "\n"
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        try:
+            output, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert output.strip() == printed
     assert errors == ("stopped\n" if status else "")
     assert process.returncode == status

@@ -437,13 +437,14 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
         "EntityPages": [{"Filename": name} for name in texts],
     }
     (tmp_path / "qa").mkdir()
-    (tmp_path / "qa" / "wikipedia.json").write_text(json.dumps({"Data": [question]}))
+    for name in ("wikipedia", "dev"):
+        (tmp_path / "qa" / f"{name}.json").write_text(json.dumps({"Data": [question]}))
     file = "qa/wikipedia.json"
     data = DataConfig(
         format="triviaqa",
         dir=str(tmp_path),
         train=file,
-        dev=file,
+        dev="qa/dev.json",
         cache_dir=str(tmp_path / "cache"),
     )
     task = SpanExtraction(Config(words=WORDS, model=MODEL, data=data))

@@ -108,8 +108,9 @@ def prepared_folders(cache):
 
 def copied(folder, names):
     """Other names of the same content, as train and dev cannot be the same files."""
-    (folder / "copies").mkdir(exist_ok=True)
     for name in names.split(","):
         for path in folder.glob(name):
-            shutil.copy(path, folder / "copies")
+            copy = folder / "copies" / path.relative_to(folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
     return ",".join(f"copies/{name}" for name in names.split(","))

@@ -275,7 +275,9 @@ def test_only_the_first_process_of_a_run_writes(tmp_path, monkeypatch):
     monkeypatch.setattr("common_jax.training.log.is_first", lambda: False)
     monkeypatch.setattr("common_jax.training.multihost.is_first", lambda: False)
     monkeypatch.setattr("common_jax.training.multihost.is_multiprocess", lambda: True)
-    monkeypatch.setattr("common_jax.training.multihost._receive", lambda key: {"value": [[], 0.0]})
+    monkeypatch.setattr(
+        "common_jax.training.multihost._receive", lambda key: {"value": [[], 0.0, 0]}
+    )
     opened.clear()
     log = MetricsLog(RunFolder(tmp_path), 0, ("wandb", "tensorboard"), CONFIG)
     log.write(2, {"loss": 1.0})
