@@ -104,7 +104,41 @@ class Heatmap:
     note: str = ""
 
 
-Picture = Chart | Heatmap
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A line of a forest plot: a difference, or a ratio, with its interval.
+
+    Attributes:
+      marked: a number to compare it with, None if there is none.
+      emphasised: whether its dot is filled.
+    """
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    marked: float | None = None
+    emphasised: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Forest:
+    """Intervals below each other, beside a line at no difference.
+
+    Attributes:
+      intervals: at least one.
+      is_ratio: whether the numbers are ratios above 0, on a logarithmic axis; no difference is 1.
+    """
+
+    title: str
+    x_label: str
+    intervals: Sequence[Interval]
+    is_ratio: bool = False
+    note: str = ""
+    y_label: str = "claim"
+
+
+Picture = Chart | Heatmap | Forest
 Element = str | Table | Picture
 
 

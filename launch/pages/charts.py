@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from common_jax.document import Chart, Heatmap, Panel, Series
+from common_jax.document import Chart, Forest, Heatmap, Panel, Series
 from common_jax.io.paths import AnyPath
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _LONGEST = 56  # letters of a name
 # Of a heatmap, in inches but for numbers of letters and of points.
 _LARGEST_CELL, _GAP, _TITLE, _LETTER = 0.3, 0.1, 0.3, 0.06
 _LONGEST_CELL, _SMALLEST, _LARGEST, _SHADES = 12, 6.5, 8, 20
+_INTERVAL = 0.32  # of an interval of a forest plot with its name, inches
 _LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
@@ -43,9 +44,11 @@ _STYLE: Any = {
     "figure.dpi": 160,
 }
 
+Drawing = Sequence[Chart] | Heatmap | Forest
 
-def draw(charts: Sequence[Chart] | Heatmap, caption: str = "") -> "Figure":
-    """The charts side by side above a caption, or a heatmap, without their notes.
+
+def draw(charts: Drawing, caption: str = "") -> "Figure":
+    """The charts side by side above a caption, a heatmap or a forest plot, without their notes.
 
     Raises:
       ValueError: for no charts, or one without a point.
@@ -53,9 +56,9 @@ def draw(charts: Sequence[Chart] | Heatmap, caption: str = "") -> "Figure":
     import matplotlib
     from matplotlib.figure import Figure
 
-    if isinstance(charts, Heatmap):
+    if isinstance(charts, Heatmap | Forest):
         with matplotlib.rc_context(_STYLE):
-            return _heatmap(charts)
+            return _heatmap(charts) if isinstance(charts, Heatmap) else _forest(charts)
     if not charts or not all(chart.series and all(s.x for s in chart.series) for chart in charts):
         raise ValueError("nothing to draw")
     lines = textwrap.wrap(caption, round(_LETTERS * len(charts)))
@@ -73,7 +76,11 @@ def draw(charts: Sequence[Chart] | Heatmap, caption: str = "") -> "Figure":
 
 
 def svg(
-    charts: Sequence[Chart] | Heatmap, name: str, caption: str = "", *, inherits: bool = False
+    charts: Sequence[Chart] | Heatmap | Forest,
+    name: str,
+    caption: str = "",
+    *,
+    inherits: bool = False,
 ) -> str:
     """The charts as a self-contained `<svg>` element of its container's width; deterministic.
 
@@ -231,6 +238,53 @@ def _heatmap(picture: Heatmap) -> "Figure":
     ]
     if lines:
         figure.legend(handles=lines, loc="lower left", frameon=False, borderaxespad=0.2)
+    return figure
+
+
+def _forest(picture: Forest) -> "Figure":
+    """Each interval below its name, in a figure of the height that they need."""
+    from matplotlib.figure import Figure
+
+    count = len(picture.intervals)
+    figure = Figure((_SIZE[0], _INTERVAL * (count + 0.5) + 4 * _ROW), layout="constrained")
+    axes = figure.subplots()
+    if picture.is_ratio:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
+    axes.axvline(1.0 if picture.is_ratio else 0.0, color="#808080", linewidth=1, zorder=1)
+
+    # Intervals from the top down, each with its name above it at the left edge.
+    across = axes.get_yaxis_transform()
+    for line, interval in enumerate(picture.intervals):
+        halves = [[interval.mean - interval.low], [interval.high - interval.mean]]
+        axes.errorbar(
+            *([interval.mean], [line], None, halves, "o"),
+            color=_COLOURS[0],
+            markerfacecolor=_COLOURS[0] if interval.emphasised else "none",
+            capsize=3,
+            markersize=4,
+        )
+        if interval.marked is not None:
+            axes.plot(interval.marked, line, "D", color=_COLOURS[1], markersize=5, zorder=1.5)
+        name = _safe(interval.name)
+        axes.text(0.0, line - 0.2, name, transform=across, fontsize=8, va="bottom")
+    axes.set(xlabel=_safe(picture.x_label), ylim=(count - 0.5, -0.9), yticks=[])
+    axes.set_title(_safe(picture.title), loc="left")
+    axes.spines["left"].set_visible(False)
+
+    # A legend of the kinds of points that are there.
+    kinds = {
+        "here, with its 95 % interval": (_COLOURS[0], "o", _COLOURS[0], True),
+        "here, by a metric that does not judge the claim": (_COLOURS[0], "o", "none", False),
+    }
+    for label, (colour, marker, face, emphasised) in kinds.items():
+        if any(interval.emphasised == emphasised for interval in picture.intervals):
+            style: Any = {"color": colour, "markerfacecolor": face, "markersize": 4}
+            axes.plot([], [], marker, label=label, **style)
+    if any(interval.marked is not None for interval in picture.intervals):
+        axes.plot([], [], "D", color=_COLOURS[1], markersize=5, label="the paper")
+    figure.legend(loc="outside lower left", frameon=False, ncols=1)
     return figure
 
 

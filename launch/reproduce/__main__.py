@@ -32,7 +32,7 @@ clone's docs/results, for this table or another, are not trained again while con
 the same.
 
 OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim;
-OUT/table.csv has the rows.
+OUT/table.csv has the rows, OUT/claims.csv the claims.
 
 example:
   python -m launch.reproduce --list
@@ -43,8 +43,9 @@ example:
 def main(argv: list[str]) -> None:
     parser = _parser()
     args = parser.parse_args(argv)
-    from launch.reproduce.listing import claims_page, listed, print_trials, stored_page
+    from launch.reproduce.listing import listed, print_trials, stored_page
     from launch.reproduce.spec import read_table, read_tables
+    from launch.reproduce.statements import statements_page
     from launch.reproduce.trials import require_data, trials_of
 
     if args.keep and not (ROOT / "docs").is_dir():
@@ -55,7 +56,7 @@ def main(argv: list[str]) -> None:
             print(listed(spec, STORED))
         if args.keep:
             replace_text(STORED / "tables.md", stored_page(specs, STORED))
-            replace_text(STORED / "claims.md", claims_page(specs, STORED))
+            replace_text(STORED / "claims.md", statements_page(specs, STORED))
         return
     if args.table is None:
         parser.error("name a table, or --list")
@@ -234,12 +235,17 @@ def _report(
 
 def _write(folder: Path, results: "TableResults", report: "Report") -> None:
     from launch.pages import markdown
+    from launch.reproduce.claim_tables import claims_csv
+    from launch.reproduce.claims import judged
     from launch.reproduce.results import to_csv
+    from launch.reproduce.statements import CLAIMS_FILE
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         markdown.write(folder / "page.md", report)
         replace_text(folder / "table.csv", to_csv(results))
+        if results.scale.claims:
+            replace_text(folder / CLAIMS_FILE, claims_csv(judged(results)))
 
 
 if __name__ == "__main__":

@@ -10,63 +10,74 @@ import numpy as np
 from common_jax.compare import IncomparableError
 from launch.reproduce.evidence import FALSE_RATE, Evidence, Trials
 from launch.reproduce.results import TableResults
-from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS, Claim
+from launch.reproduce.spec import Scale
+from launch.reproduce.table_file import HOURS, MEASURED, PARAMETERS, SPEEDS, Claim
 from launch.reproduce.verdict import Verdict, benjamini_hochberg, holm, judge
 
-RULE = (
-    "A claim that A is better than B holds here if the 95 % interval of the difference is above 0 "
-    "and p passes Benjamini and Hochberg's correction, at 5 %, over the page's claims that have a "
-    "p; it does not hold here if the interval is below 0; that A is comparable with B, if the "
-    "interval is within the bounds, or outside of them. The interval has the noise of the seeds "
-    "(Student's t) and of the examples, that of the mean over all seeds. {pairing} The interval "
-    "reaches over the 90 % interval of the two rows alone; with five {seeds} or more it is the "
-    "95 % interval of these alone. p is the level at which the interval reaches 0, or the bound. "
-    "With one seed a claim is open, and has no p. A ratio of speeds is judged by its logarithm in "
-    "several rounds of timing; these claims are corrected apart. Detectable is the true difference "
-    "whose interval excludes 0 with a probability of 80 % under this noise; of comparable systems, "
-    "the bound. A verdict on fewer seeds than were planned is provisional."
-)
-PAIRED = (
-    "Rows are paired by seed: differences and their deviation are those of an additive model of "
-    "rows and seeds."
-)
-UNPAIRED = "The deviation over seeds is pooled over all rows."
-LATER = (
-    "What was decided on trials already seen only by this rule, which was chosen after them, "
-    "awaits new seeds; it is then judged by the seeds that are new in both rows, alone, beside "
-    "which stands the value of all."
-)
 WORDS = {"holds": "holds here", "fails": "does not hold here"}
 AWAITS = "awaits new seeds"
-CLAIMS = ("claim", "metric", "paper", "ours", "verdict", "detectable", "p", "Holm", "beside")
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A difference A - B by a metric, or a ratio A / B of speeds.
+
+    Attributes:
+      low, high: the ends of its 95 % interval; infinite with one seed.
+      example_half_width: half the width of the 95 % interval with the noise of the examples only.
+      is_bound: whether the value is a lower bound, of hours.
+    """
+
+    metric: str
+    mean: float
+    low: float = -math.inf
+    high: float = math.inf
+    example_half_width: float = 0.0
+    is_bound: bool = False
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there are two seeds or more."""
+        return math.isfinite(self.low)
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether it is a ratio."""
+        return self.metric in SPEEDS
 
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """A claim and its verdict, as cells; without numbers if it cannot be judged.
+    """A claim and its verdict; without numbers if it cannot be judged.
 
     Attributes:
       decision: "holds here", "does not hold here", perhaps provisional, "awaits new seeds", or
         "open" or "not judged" with the reason.
-      published: the paper's difference or ratio.
-      beside: the difference by other metrics.
-      p: of the page's family; "" if it takes no part.
+      estimate: by the claim's metric.
+      published: the paper's, by the claim's metric or else by another of the paper's.
+      beside: by other metrics.
+      of_all_seeds: that of all seeds, where the later ones alone judge the claim.
+      seeds: of the row, and of the other row: the finished ones, and the planned.
+      detectable: as of `Verdict`; a ratio for a claim on a ratio.
+      p: of the page's family; None if the claim takes no part.
       holm: whether Holm's correction keeps it, too.
     """
 
     claim: Claim
     decision: str
-    difference: str = ""
-    detectable: str = ""
-    published: str = ""
-    beside: str = ""
+    estimate: Estimate | None = None
+    published: Estimate | None = None
+    beside: Sequence[Estimate] = ()
+    of_all_seeds: Estimate | None = None
+    seeds: Sequence[tuple[int, int]] = ()
+    detectable: float | None = None
     p: float | None = None
-    holm: str = ""
+    holm: bool | None = None
 
-
-def state(decision: str) -> str:
-    """A decision without its reason, as "holds here, provisional"."""
-    return decision.partition(":")[0]
+    @property
+    def state(self) -> str:
+        """The decision without its reason, as "holds here, provisional"."""
+        return self.decision.partition(":")[0]
 
 
 def judged(results: TableResults) -> list[Judged]:
@@ -84,44 +95,12 @@ def judged(results: TableResults) -> list[Judged]:
     return [
         dataclasses.replace(
             verdict,
-            published=_published(results, verdict.claim),
-            beside="; ".join([*filter(None, [verdict.beside]), *_beside(results, verdict.claim)]),
+            published=published(results.scale, verdict.claim),
+            beside=_beside(results, verdict.claim),
+            seeds=_seeds(results, verdict.claim),
         )
         for verdict in verdicts
     ]
-
-
-def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
-    """How the claims were judged: the rule, the deviations, and what the correction keeps."""
-    paired = results.scale.paired
-    pairing, seeds = (PAIRED, "common seeds") if paired else (UNPAIRED, "seeds")
-    sentences = [RULE.format(pairing=pairing, seeds=seeds)]
-    for metric in dict.fromkeys(verdict.claim.metric for verdict in verdicts):
-        if metric in SPEEDS:
-            continue
-        _, values, pool = results.matrix(metric)
-        deviation = Trials(values, pool).deviation(paired)
-        if deviation is not None:
-            name = "Residual" if paired else "Pooled"
-            sentences.append(
-                f"{name} deviation over seeds, {results.spec.columns.get(metric, metric)}: "
-                f"{deviation.value:.2f} ({deviation.freedom} degrees of freedom)."
-            )
-    if not all(row.trained for row in results.scale.rows):
-        sentences.append("A row that does not depend on the seed has no deviation.")
-    if any(results.scale.name in verdict.claim.awaits for verdict in verdicts):
-        sentences.append(LATER)
-    for ratio in (False, True):
-        family = [v for v in verdicts if v.p is not None and (v.claim.relation == "ratio") == ratio]
-        if family:
-            passed = sum(verdict.holm == "yes" for verdict in family)
-            kept = sum(not verdict.decision.startswith("open") for verdict in family)
-            name = "claims on speeds" if ratio else "claims with a p"
-            sentences.append(
-                f"Of {len(family)} {name} {kept} are decided; {passed} of these also pass Holm's "
-                "correction."
-            )
-    return " ".join(sentences)
 
 
 def _corrected(verdict: Judged, rate: float, error: float) -> Judged:
@@ -135,23 +114,22 @@ def _corrected(verdict: Judged, rate: float, error: float) -> Judged:
         return verdict
     if rate > FALSE_RATE:
         return dataclasses.replace(verdict, decision="open: does not pass the page's correction")
-    return dataclasses.replace(verdict, holm="yes" if error <= FALSE_RATE else "no")
+    return dataclasses.replace(verdict, holm=bool(error <= FALSE_RATE))
 
 
-def _published(results: TableResults, claim: Claim) -> str:
+def published(scale: Scale, claim: Claim) -> Estimate | None:
     """The paper's difference or ratio, by the claim's metric or else by another of the paper's."""
-    first, second = (results.scale.row(name).published for name in (claim.row, claim.than))
+    first, second = (scale.row(name).published for name in (claim.row, claim.than))
     metrics = [claim.metric] if claim.metric in MEASURED else [claim.metric, *first]
     metric = next((metric for metric in metrics if metric in first.keys() & second.keys()), None)
     if metric is None:
-        return ""
-    if claim.relation == "ratio":
-        return f"{first[metric] / second[metric]:.2f} times"
-    title = "" if metric == claim.metric else f" {results.spec.columns.get(metric, metric)}"
-    return f"{first[metric] - second[metric]:+.2f}{title}"
+        return None
+    is_ratio = claim.relation == "ratio"
+    value = first[metric] / second[metric] if is_ratio else first[metric] - second[metric]
+    return Estimate(metric, value)
 
 
-def _beside(results: TableResults, claim: Claim) -> list[str]:
+def _beside(results: TableResults, claim: Claim) -> list[Estimate]:
     """The differences by the metrics beside that of a claim."""
     found = []
     for metric in claim.beside:
@@ -159,63 +137,78 @@ def _beside(results: TableResults, claim: Claim) -> list[str]:
             verdict = _verdict(results, dataclasses.replace(claim, metric=metric))
         except IncomparableError:
             continue
-        title = results.spec.columns.get(metric, metric)
-        found.append(f"{title} {_interval(claim, verdict)}")
+        found.append(_estimate(metric, claim, verdict))
     return found
 
 
 def _judged(results: TableResults, claim: Claim) -> Judged:
     """The verdict before the page's correction."""
-    needed = (claim.row,) if claim.than_published else (claim.row, claim.than)
+    needed = _rows(claim)
     for row in results.scale.rows:
         if row.missing and row.name in needed:
-            return Judged(claim, f"open: {row.name} has no runs here")
+            return Judged(claim, f"open: not run: {row.name}")
     if claim.relation == "equal":
         first, second = results.parameters(claim.row), results.parameters(claim.than)
         if first is None or second is None:
             return Judged(claim, "open: finished runs of both rows are needed")
         decision = WORDS["holds" if first == second else "fails"]
-        return Judged(claim, decision, f"{first - second:+,}")
+        return Judged(claim, decision, Estimate(PARAMETERS, first - second))
     try:
         verdict = _verdict(results, claim)
     except IncomparableError as reason:
         return Judged(claim, f"open: {reason}")
-    interval = _interval(claim, verdict)
+
+    # What the rows cannot decide.
+    estimate = _estimate(claim.metric, claim, verdict)
     if claim.metric == HOURS and results.unreached(claim.row):
-        interval = f"at least {interval}"
+        estimate = dataclasses.replace(estimate, is_bound=True)
     if obstacle := _obstacle(results, claim, verdict):
-        return Judged(claim, f"not judged: {obstacle}", interval)
-    if not math.isfinite(verdict.low):
-        return Judged(claim, "open: one seed", interval)
-    decision, beside = _decision(claim, verdict), ""
+        return Judged(claim, f"not judged: {obstacle}", estimate)
+    if not estimate.has_interval:
+        return Judged(claim, "open: one seed", estimate)
+
+    # What the seeds that were new when the rule was fixed have to decide.
+    decision = _decision(claim, verdict)
+    of_all_seeds = None
     if results.scale.name in claim.awaits and verdict.decision != "open":
         later = _later(results, claim)
         if later is None:
             words = WORDS[verdict.decision].removesuffix(" here")
             decision = f"{AWAITS}: {words} by a rule chosen after the trials"
         else:
-            verdict, beside = later, f"all seeds {interval}"
-            interval, decision = _interval(claim, later), _decision(claim, later)
+            verdict = later
+            of_all_seeds = estimate
+            estimate = _estimate(claim.metric, claim, later)
+            decision = _decision(claim, later)
+
     if decision in WORDS.values() and (missing := _missing_seeds(results, needed)):
         decision = f"{decision}, provisional: {missing}"
-    detectable = _written(claim, verdict.detectable).removeprefix("+")
-    return Judged(claim, decision, interval, detectable, beside=beside, p=verdict.p)
+    detectable = verdict.detectable
+    if claim.relation == "ratio":
+        detectable = claim.factor * math.exp(detectable)
+    return Judged(
+        claim, decision, estimate, of_all_seeds=of_all_seeds, detectable=detectable, p=verdict.p
+    )
 
 
-def _written(claim: Claim, value: float) -> str:
-    is_ratio = claim.relation == "ratio"
-    return f"{claim.factor * math.exp(value):.2f} times" if is_ratio else f"{value:+.2f}"
+def _rows(claim: Claim) -> tuple[str, ...]:
+    """The rows whose runs a claim needs."""
+    return (claim.row,) if claim.than_published else (claim.row, claim.than)
 
 
-def _interval(claim: Claim, verdict: Verdict) -> str:
-    """The difference with its interval; with one seed, that of the examples."""
-    mean, half = verdict.mean, verdict.example_half_width
-    if math.isfinite(verdict.low):
-        low, high = verdict.low, verdict.high
-        return f"{_written(claim, mean)} ({_written(claim, low)} to {_written(claim, high)})"
-    low, high = mean - half, mean + half
-    bounds = f"{_written(claim, low)} to {_written(claim, high)} by the examples; " if half else ""
-    return f"{_written(claim, mean)} ({bounds}one seed)"
+def _seeds(results: TableResults, claim: Claim) -> list[tuple[int, int]]:
+    """The numbers of finished and of planned seeds of each row of a claim on trials."""
+    if claim.metric in (PARAMETERS, *SPEEDS):
+        return []
+    return [(results.finished(row), results.planned(row)) for row in _rows(claim)]
+
+
+def _estimate(metric: str, claim: Claim, verdict: Verdict) -> Estimate:
+    """The numbers of a verdict; of a ratio, not of its logarithm."""
+    mean, low, high = verdict.mean, verdict.low, verdict.high
+    if claim.relation == "ratio":
+        mean, low, high = (claim.factor * math.exp(value) for value in (mean, low, high))
+    return Estimate(metric, mean, low, high, verdict.example_half_width)
 
 
 def _later(results: TableResults, claim: Claim) -> Verdict | None:
@@ -279,13 +272,14 @@ def _verdict(results: TableResults, claim: Claim) -> Verdict:
     if claim.relation == "ratio":
         first, second = groups
         if not first or not second:
-            raise IncomparableError("no speeds were measured")
+            raise IncomparableError("not run: no speeds")
         return speed_ratio(first, second, claim.factor)
     at_least = results.unreached(claim.row) if metric == HOURS else {}
     groups[0] |= at_least
     for row, found in zip(names, groups, strict=True):
         if not found:
-            raise IncomparableError(f"{row} has no {metric} here")
+            has_runs = results.finished(row) > 0
+            raise IncomparableError(f"no {metric}: {row}" if has_runs else f"not run: {row}")
     if metric == HOURS and results.unreached(claim.than):
         raise IncomparableError(f"not all runs of {claim.than} reach the target")
     verdict = judge(_evidence(results, claim, names, at_least), claim.within or None)

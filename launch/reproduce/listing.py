@@ -10,15 +10,12 @@ from common_jax.document import markdown_table
 from launch.cli import command_line, spelled
 from launch.measure.compile import ENVIRONMENT
 from launch.reproduce.archive import path_of
-from launch.reproduce.claims import CLAIMS, state
 from launch.reproduce.spec import TableSpec
 from launch.reproduce.trials import ROW, corpora_of, trials_of
 from launch.trials.local_executor import arguments
 from launch.trials.status import find
 from launch.trials.train import summary
 from launch.trials.trials import Trial
-
-VERDICT = 1 + CLAIMS.index("verdict")  # column of `claims_page`
 
 
 def listed(spec: TableSpec, stored: Path) -> str:
@@ -80,37 +77,6 @@ def stored_page(specs: Iterable[TableSpec], stored: Path) -> str:
 
 Each table of the papers at each of its scales, with the rows without all their seeds, or the reason
 why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
-
-{markdown_table(head, rows)}
-"""
-
-
-def claims_page(specs: Iterable[TableSpec], stored: Path) -> str:
-    """A Markdown page with the claims of all stored pages.
-
-    Args:
-      stored: as for `listed`.
-    """
-    rows: list[list[str]] = []
-    for spec in specs:
-        for scale in spec.scales:
-            page = stored / spec.name / scale / "page.md"
-            if not page.exists():
-                continue
-            link = f"[{spec.name}, {scale}]({page.relative_to(stored)})"
-            _, _, section = page.read_text("utf-8").partition("\n## Claims\n")
-            lines = [line for line in section.partition("\n## ")[0].splitlines() if line[:1] == "|"]
-            rows += [[link, *line[2:-2].split(" | ")] for line in lines[2:]]
-    verdicts = Counter(state(row[VERDICT]) for row in rows)
-    counts = ", ".join(f"{verdict} ({number})" for verdict, number in verdicts.most_common())
-    head = ("page", *CLAIMS)
-    return f"""# All claims
-
-The claims of the papers' tables, and those on rows that are not in a paper, at each scale at which
-they are judged: the paper's difference, ours with its 95 % interval, the verdict, and the reason of
-one that is not decided. The rule, and what "here" means, is on each page. {len(rows)} verdicts:
-{counts}.
-Made by `python -m launch.reproduce --list --keep`.
 
 {markdown_table(head, rows)}
 """

@@ -1,4 +1,4 @@
-"""The page of a table: each row beside the paper, a verdict on each claim; as a report and CSV."""
+"""The page of a table: a verdict on each claim, and each row beside the paper."""
 
 import dataclasses
 import functools
@@ -10,15 +10,22 @@ from typing import Any
 from common_jax.document import Cell, Element, Report, Section, Table
 from launch.pages.examples import differing
 from launch.pages.runs import learning_curves
-from launch.reproduce.claims import CLAIMS, judged, rule, speed_ratio
+from launch.reproduce.claim_tables import evidence_elements, verdict_elements
+from launch.reproduce.claims import judged, speed_ratio
 from launch.reproduce.results import TableResults, rows_of
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import fields_of
 from launch.trials.figure import sweep_charts
 
 _FIRST = "first seed of each row"
+_NOTE = (
+    "The mean over the seeds, with its 95 % interval; the deviation between seeds is estimated "
+    "from all rows together, also for rows with one seed; the interval reaches over the row's own "
+    "90 % interval, and with five seeds or more it is its own."
+)
+_SPEED_NOTE = "Speed: of training steps, relative to the first row, timed in turn in one run."
 _BOUND = (
-    " The hours are those until the first evaluation that reaches the target. In a claim that a "
+    "The hours are those until the first evaluation that reaches the target. In a claim that a "
     "row needs more, a training that never reaches it counts with all its hours, a lower bound."
 )
 
@@ -26,50 +33,91 @@ _BOUND = (
 def page(
     results: TableResults, command: str, answers: Mapping[str, Mapping[str, str]] | None = None
 ) -> Report:
-    """The page of a table.
+    """The page of a table: verdicts, results, how they were judged, settings, what was not run.
 
     Args:
       command: that reproduces it.
       answers: by the example's name and the row's.
     """
     spec, scale = results.spec, results.scale
+    verdicts = judged(results)
+    runs = [evaluation.run for evaluation in results.first_evaluations()]
+    sections = [
+        Section(
+            "Verdicts", [here(results), *verdict_elements(results, verdicts)] if verdicts else []
+        ),
+        Section("Results", _tables(results)),
+        *(_figures(results) if spec.kind == "figure" else []),
+        Section(f"Learning, {_FIRST}", learning_curves(runs) if scale.curves and runs else []),
+        Section("Examples", _examples(results, answers or {})),
+        Section(f"Examples that differ most, {_FIRST}", _differing(results)),
+        Section(
+            "How the claims were judged", evidence_elements(results, verdicts) if verdicts else []
+        ),
+        Section("Setting", _setting(results, command)),
+        Section("Not run", _not_run(results)),
+    ]
+    title = f"{spec.name}: {spec.title}"
+    return Report(title, [section for section in sections if section.elements])
+
+
+def _setting(results: TableResults, command: str) -> list[Element]:
+    """What was run, on what, and how the rows differ from the paper's."""
+    spec, scale = results.spec, results.scale
     files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
     about = [
         f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
-        *([here(results)] if scale.claims else []),
         *([scale.note] if scale.note else []),
         f"Made by: {command}",
         *([f"Speeds were measured on {results.machine}."] if results.speeds else []),
         *results.notes,
     ]
-    notes = [[row.name, row.missing or row.note] for row in scale.rows if row.missing or row.note]
-    commands: list[Element] = [
-        f"python -m launch.reproduce {spec.name} --scale {scale.name} "
-        f"--rows {shlex.quote(name)} --data DIR --out OUT  # {number} of its trials"
-        for name, number in results.not_run.items()
-        if spec.kind != "speed"
+    notes = [[row.name, row.note] for row in scale.rows if row.note and not row.missing]
+    shown = _published_metrics(results)
+    keys = [key for row in scale.rows for key in row.published if key not in shown]
+    further = [*dict.fromkeys(keys)]
+    published = [row for row in scale.rows if {*further} & {*row.published}]
+    tables: list[Element] = []
+    if notes:
+        tables.append(Table(("row", "note"), notes))
+    if further:
+        columns = ["row", *(spec.columns.get(key, key) for key in further)]
+        rows = [[row.name, *map(row.published.get, further)] for row in published]
+        tables.append(Table(columns, rows, "Further numbers of the paper."))
+    return [*about, *tables]
+
+
+def _not_run(results: TableResults) -> list[Element]:
+    """The rows without runs or without all their seeds, with the command that trains them."""
+    spec, scale = results.spec, results.scale
+    rows: list[list[Cell]] = []
+    for row in scale.rows:
+        number = results.not_run.get(row.name, 0)
+        if not number and not row.missing:
+            continue
+        reason = row.missing or f"{number} of {results.planned(row.name)} seeds"
+        published = [row.published.get(metric) for metric in scale.metrics]
+        rows.append([row.name, reason, *published])
+    if not rows or (spec.kind == "speed" and not any(row.missing for row in scale.rows)):
+        return []
+    titles = [f"paper: {spec.columns.get(metric, metric)}" for metric in scale.metrics]
+    table = Table(*_without_empty(["row", "missing", *titles], rows))
+    if not results.not_run or spec.kind == "speed":
+        return [table]
+    command = f"python -m launch.reproduce {spec.name} --scale {scale.name} --data DIR --out OUT"
+    example = shlex.quote(next(iter(results.not_run)))
+    return [
+        f"{command} trains what is missing; with --rows {example} that row alone.",
+        table,
     ]
-    titles = spec.columns
-    verdicts = judged(results)
-    claims = [[verdict.claim.text, titles.get(verdict.claim.metric, verdict.claim.metric),
-               verdict.published or None, verdict.difference or None, verdict.decision,
-               verdict.detectable or None, None if verdict.p is None else f"{verdict.p:.2g}",
-               verdict.holm or None, verdict.beside or None]
-              for verdict in verdicts]  # fmt: skip
-    runs = [evaluation.run for evaluation in results.first_evaluations()]
-    sections = [
-        Section("Setting", about),
-        Section("Results", _tables(results)),
-        *(_figures(results) if spec.kind == "figure" else []),
-        Section(f"Learning, {_FIRST}", learning_curves(runs) if scale.curves and runs else []),
-        Section("Examples", _examples(results, answers or {})),
-        Section("Claims", [Table(CLAIMS, claims, rule(results, verdicts))] if claims else []),
-        Section(f"Examples that differ most, {_FIRST}", _differing(results)),
-        Section("Notes on rows", [Table(("row", "note"), notes)] if notes else []),
-        Section("Commands of trials that were not run", commands),
-    ]
-    title = f"{spec.name}: {spec.title}"
-    return Report(title, [section for section in sections if section.elements])
+
+
+def _without_empty(
+    head: Sequence[str], rows: Sequence[Sequence[Cell]]
+) -> tuple[list[str], list[list[Cell]]]:
+    """A table without the columns that have no value."""
+    kept = [n for n in range(len(head)) if any(row[n] is not None for row in rows)]
+    return [head[n] for n in kept], [[row[n] for n in kept] for row in rows]
 
 
 def here(results: TableResults) -> str:
@@ -143,72 +191,91 @@ def _figures(results: TableResults) -> list[Section]:
 
 
 def _tables(results: TableResults) -> list[Element]:
-    """A table for each metric, and one for the paper's further columns."""
-    tables: list[Element] = []
+    """The rows that have runs, with each metric of the paper and of these runs."""
     titles, scale = results.spec.columns, results.scale
-    absent = {row: "not run" for row in results.not_run}
-    note = (
-        "Ours: the mean over the seeds, with its 95 % interval; the deviation between seeds is "
-        "estimated from all rows together, also for rows with one seed; the interval reaches over "
-        "the row's own 90 % interval, and with five seeds or more it is its own."
-    )
-    if results.speeds:
-        note += " Speed: of training steps, relative to the first row, timed in turn in one run."
-    made = rows_of(results)
+    columns: dict[str, list[Cell]] = {
+        f"paper: {titles.get(metric, metric)}": [row.published.get(metric) for row in scale.rows]
+        for metric in _published_metrics(results)
+    }
+    notes = []
+    by_row: dict[str, dict[str, Any]] = {}
     for metric in scale.metrics:
+        title = titles.get(metric, metric)
         if metric in SPEEDS:
-            tables.append(_speeds(results, metric))
+            columns |= _speeds(results, metric, title)
             continue
+        made = {row["row"]: row for row in rows_of(results) if row["metric"] == metric}
+        if not by_row:
+            by_row = made
         show = functools.partial(_hours, results) if metric == HOURS else _interval
-        cells = [
-            [row["row"], row["published"], show(row, absent.get(row["row"])),
-             row["seeds"], row["parameters"], row["speed"]]
-            for row in made if row["metric"] == metric
-        ]  # fmt: skip
-        head = ("row", "paper", titles.get(metric, metric), "seeds", "parameters", "speed")
-        tables.append(Table(head, cells, note + (_BOUND if metric == HOURS else "")))
-    keys = [key for row in scale.rows for key in row.published if key not in scale.metrics]
-    if further := [*dict.fromkeys(keys)]:
-        columns = ["row", *(titles.get(key, key) for key in further)]
-        published = [row for row in scale.rows if {*further} & {*row.published}]
-        rows = [[row.name, *map(row.published.get, further)] for row in published]
-        tables.append(Table(columns, rows, "Further numbers of the paper."))
-    return tables
+        columns[title] = [show(made[row.name]) for row in scale.rows]
+        if metric == HOURS:
+            notes.append(_BOUND)
+    if by_row:
+        notes.insert(0, _NOTE)
+        for name in ("seeds", "parameters", "speed"):
+            columns[name] = [by_row[row.name][name] for row in scale.rows]
+        if results.speeds:
+            notes.append(_SPEED_NOTE)
+    else:
+        notes.append(_rounds(results))
+
+    # Rows without a result here are listed as not run.
+    ours = [column for title, column in columns.items() if not title.startswith("paper: ")]
+    kept = [n for n, _ in enumerate(scale.rows) if any(column[n] for column in ours)]
+    if not kept:
+        return []
+    rows: list[list[Cell]] = [
+        [scale.rows[n].name, *(column[n] for column in columns.values())] for n in kept
+    ]
+    return [Table(*_without_empty(["row", *columns], rows), " ".join(notes))]
 
 
-def _speeds(results: TableResults, metric: str) -> Table:
-    """A speed of each row relative to the first, in the paper and here."""
+def _published_metrics(results: TableResults) -> list[str]:
+    """The paper's metrics that are shown beside those of the runs: the same, or of the same unit;
+    without speeds."""
+    units, metrics = results.spec.units, results.scale.metrics
+    shown = {units.get(metric, metric) for metric in metrics if metric not in SPEEDS}
+    published = dict.fromkeys(key for row in results.scale.rows for key in row.published)
+    return [metric for metric in published if units.get(metric, metric) in shown]
+
+
+def _speeds(results: TableResults, metric: str, title: str) -> dict[str, list[Cell]]:
+    """Two columns: a speed of each row relative to the first, in the paper and here."""
     first, *_ = results.scale.rows
     reference, published = results.values(first.name, metric), first.published.get(metric)
-    cells: list[list[Cell]] = []
+    papers: list[Cell] = []
+    ours: list[Cell] = []
     for row in results.scale.rows:
         paper, values = row.published.get(metric), results.values(row.name, metric)
-        relative = paper / published if paper and published else None
-        ours: Cell = "not run"
-        if values and reference:
-            ratio = speed_ratio(values, reference)
-            mean, low, high = map(math.exp, (ratio.mean, ratio.low, ratio.high))
-            ours = f"{mean:.2f} ({low:.2f} to {high:.2f})" if row is not first else mean
-        cells.append([row.name, paper, relative, ours])
-    title = results.spec.columns.get(metric, metric)
-    head = ("row", f"paper: {title}", f"paper, relative to {first.name}", "ours, relative")
-    note = (
-        f"Ours: {title}; the mean over {len(reference)} rounds, in which the rows were timed in "
-        "turn, with its 95 % interval. Rates are in table.csv."
+        papers.append(paper / published if paper and published else None)
+        if not values or not reference:
+            ours.append(None)
+            continue
+        ratio = speed_ratio(values, reference)
+        mean, low, high = map(math.exp, (ratio.mean, ratio.low, ratio.high))
+        ours.append(f"{mean:.2f} ({low:.2f} to {high:.2f})" if row is not first else mean)
+    return {f"paper: {title}": papers, title: ours}
+
+
+def _rounds(results: TableResults) -> str:
+    """The note on a table of speeds."""
+    first, *_ = results.scale.rows
+    rounds = max(len(results.values(first.name, metric)) for metric in results.scale.metrics)
+    return (
+        f"Speeds relative to {first.name}: the mean over {rounds} rounds, in which the rows were "
+        "timed in turn, with its 95 % interval. Rates are in table.csv."
     )
-    return Table(head, cells, note)
 
 
-def _hours(results: TableResults, row: Mapping[str, Any], absent: Cell) -> Cell:
+def _hours(results: TableResults, row: Mapping[str, Any]) -> Cell:
     missed = len(results.unreached(row["row"]))
     if not missed:
-        return _interval(row, absent)
+        return _interval(row)
     return f"not reached by {missed} of {missed + row['seeds']} seeds"
 
 
-def _interval(row: Mapping[str, Any], absent: Cell) -> Cell:
-    if row["mean"] is None:
-        return absent
+def _interval(row: Mapping[str, Any]) -> Cell:
     if row["low"] is None:
         return row["mean"]
     return f"{row['mean']:.2f} ({row['low']:.2f} to {row['high']:.2f})"

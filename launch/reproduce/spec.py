@@ -109,6 +109,8 @@ class TableSpec:
       name: PAPER/FILE without its ending.
       source: the paper, and its table or figure.
       columns: titles of metrics and of the paper's further columns.
+      units: by metric.
+      listed: as `TableFile`.
     """
 
     name: str
@@ -118,6 +120,8 @@ class TableSpec:
     columns: Mapping[str, str]
     corpora: Mapping[str, Corpus]
     scales: Mapping[str, Scale]
+    units: Mapping[str, str]
+    listed: str
 
 
 def read_tables(folder: Path) -> dict[str, TableSpec]:
@@ -151,7 +155,17 @@ def read_table(path: Path) -> TableSpec:
             for row in scales[name].rows:
                 require_known({row.data} - {""}, corpora, f"row {row.name!r}: no data")
     name = f"{path.parent.name}/{path.stem}"
-    return TableSpec(name, file.title, file.source, file.kind, file.columns, corpora, scales)
+    return TableSpec(
+        name,
+        file.title,
+        file.source,
+        file.kind,
+        file.columns,
+        corpora,
+        scales,
+        shared.units,
+        file.listed,
+    )
 
 
 def _with_setting(entry: ScaleEntry, settings: Mapping[str, ScaleEntry]) -> ScaleEntry:

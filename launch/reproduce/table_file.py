@@ -161,6 +161,8 @@ class Claim:
         them: the later seeds alone judge it.
       than_published: whether B is the paper's number of the row `than`, which need not have runs.
       device: the kind of device on which the paper measured a speed: "GPU".
+      ours: whether it is a question of this suite, and no statement of the paper.
+      repeats: the table with the same statement, which is listed there.
       relation: "better", A - B > 0; "equal", A = B; "comparable", |A - B| < `within`; "ratio",
         A / B > `factor`.
       within, factor: bounds.
@@ -180,6 +182,8 @@ class Claim:
     factor: float = 0.0
     than_published: bool = False
     device: str = ""
+    ours: bool = False
+    repeats: str = ""
     scales: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -228,6 +232,8 @@ class TableFile:
 
     Attributes:
       split, metrics, claim_metrics: of scales that have none.
+      listed: the scale by which the list of statements judges the claims: the largest with planned
+        seeds; a claim that it does not have is listed at the first scale with it that has a page.
     """
 
     title: str
@@ -237,6 +243,7 @@ class TableFile:
     metrics: tuple[str, ...]
     scales: Mapping[str, ScaleEntry]
     claim_metrics: tuple[str, ...] = ()
+    listed: str = ""
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
     rows: tuple[RowEntry, ...] = ()
@@ -247,6 +254,7 @@ class TableFile:
         rows = [row.name for row in self.rows]
         require(len({*rows}) == len(rows), "two rows of one name")
         require(bool(self.scales), "no [scales.NAME]")
+        require_known({self.listed} - {""}, self.scales, "listed: no scale")
         for name, scale in self.scales.items():
             require_known(scale.rows, rows, f"scales.{name}: no row")
         for n, row in enumerate(self.rows):
@@ -262,8 +270,13 @@ class TableFile:
 
 @dataclasses.dataclass(frozen=True)
 class SharedFile:
-    """The shared file: corpora, and settings that scales and settings inherit."""
+    """The shared file: corpora, and settings that scales and settings inherit.
 
+    Attributes:
+      units: by metric; metrics of one unit are compared with each other.
+    """
+
+    units: Mapping[str, str] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, ScaleEntry] = dataclasses.field(default_factory=dict)
 

@@ -17,8 +17,9 @@ number in their log; `range`, that of their scores; or `target`. A METRIC with a
 the row's config. `setting` is any number in the setting of the table's page, and `raw | FILE` any
 number in a file of docs/results. `verdict` is that of a claim, of several if they have the same:
 "holds here", "does not hold here", either of these with ", provisional", "awaits new seeds", "open"
-or "not judged". The metric of a difference may be one beside that of the claim. Numbers in names
-("Table 3", "2D", "F1") and in code need no cell.
+or "not judged". `statements | VERDICT` is the number of the papers' statements with that verdict,
+or that verdict itself, `statements | all` the number of all. The metric of a difference may be one
+beside that of the claim. Numbers in names ("Table 3", "2D", "F1") and in code need no cell.
 `python -m tests.docs.cells` writes the numbers of the cells into the texts.
 """
 
@@ -34,8 +35,9 @@ from typing import Any
 
 from common_jax.config import value_of
 from launch.reproduce.archive import path_of
-from launch.reproduce.claims import CLAIMS, state
-from launch.reproduce.spec import Scale, TableSpec, read_table
+from launch.reproduce.claim_tables import JUDGED
+from launch.reproduce.spec import Scale, TableSpec, read_table, read_tables
+from launch.reproduce.statements import CLAIMS_FILE, statements
 from launch.reproduce.trials import ROW, trials_of
 
 VERDICT = re.compile(
@@ -65,6 +67,7 @@ class Tables:
             functools.cache(self._read_scale),
         )
         self._configs = functools.cache(self._read_configs)
+        self._listed = functools.cache(lambda: statements(read_tables(tables).values(), results))
 
     def values(self, page: str, source: str) -> list[float]:
         """The value of a line of a comment; of `setting` all numbers of the setting."""
@@ -72,9 +75,16 @@ class Tables:
             raise LookupError("a verdict, not a number")
         if source == "setting":
             return self._setting(page)
+        if source.startswith("statements |"):
+            return [float(self._statements(source.partition("|")[2].strip()))]
         if source.startswith("raw |"):
             return _numbers((self._results / source.partition("|")[2].strip()).read_text())
         return [self._value(page, source)]
+
+    def _statements(self, verdict: str) -> int:
+        """The number of the papers' statements with a verdict; of all for "all"."""
+        states = [s.state for s in self._listed() if not s.claim.ours]
+        return len(states) if verdict == "all" else states.count(verdict)
 
     def _value(self, page: str, source: str) -> float:
         row, metric, *further = (field.strip() for field in source.split("|"))
@@ -96,20 +106,23 @@ class Tables:
 
     def verdicts(self, page: str, source: str) -> set[str]:
         """The verdicts of a line of a comment."""
+        if source.startswith("statements |"):
+            return {source.partition("|")[2].strip()}
         rows, metric, column = (field.strip() for field in source.split("|"))
         if column != "verdict":
             raise LookupError("a number, not a verdict")
-        column = CLAIMS.index("verdict")
-        return {state(self._claim(page, pair.strip(), metric)[column]) for pair in rows.split(";")}
+        claims = [self._claim(page, pair.strip(), metric) for pair in rows.split(";")]
+        return {claim["verdict"].partition(":")[0] for claim in claims}
 
     def _setting(self, page: str) -> list[float]:
         """The numbers in the setting of a page."""
-        return _numbers((self._results / page / "page.md").read_text().partition("## Results")[0])
+        text = (self._results / page / "page.md").read_text()
+        return _numbers(text.partition("## Setting")[2].partition("| ")[0])
 
     def _read_rows(self, page: str) -> dict[tuple[str, str], dict[str, str]]:
         with (self._results / page / "table.csv").open(newline="") as file:
             rows = csv.DictReader(file)  # of a name that begins with "-": '-
-            return {(row["row"].removeprefix("'"), row["metric"]): row for row in rows}
+            return {(_plain(row["row"]), row["metric"]): row for row in rows}
 
     def _read_scale(self, page: str) -> tuple[TableSpec, Scale]:
         table, _, scale = page.rpartition("/")
@@ -143,32 +156,33 @@ class Tables:
 
     def _difference(self, page: str, rows: str, metric: str, column: str) -> float:
         """A number of the difference that the page gives with a claim."""
-        spec, scale = self._scale(page)
+        scale = self._scale(page)[1]
         if column == "within":
             return next(
                 c.within for c in scale.claims if f"{c.row} - {c.than}" == rows and c.within
             )
-        cells = self._claim(page, rows, metric)
-        title = spec.columns.get(metric, metric)
-        text = cells[CLAIMS.index("ours")]
-        if cells[CLAIMS.index("metric")] != title:
-            beside = cells[CLAIMS.index("beside")].split("; ")
-            text = next(entry.removeprefix(title) for entry in beside if entry.startswith(title))
-        numbers = [float(number) for number in re.findall(r"[-+]?\d+\.\d+", text)]
-        return dict(zip(("mean", "low", "high"), numbers, strict=False))[column]
+        number = self._claim(page, rows, metric)[column]
+        if not number:
+            raise LookupError(f"{page}: {rows} | {metric}: an empty cell")
+        return float(number)
 
-    def _claim(self, page: str, rows: str, metric: str) -> list[str]:
-        """The cells of the claim on two rows by a metric, or with it beside."""
-        texts = {
-            claim.text
-            for claim in self._scale(page)[1].claims
-            if f"{claim.row} - {claim.than}" == rows and metric in (claim.metric, *claim.beside)
-        }
-        for line in (self._results / page / "page.md").read_text().splitlines():
-            cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
-            if cells[0] in texts and len(cells) == len(CLAIMS):
-                return cells
-        raise LookupError(f"{page}: no claim on {rows}, {metric}")
+    def _claim(self, page: str, rows: str, metric: str) -> dict[str, str]:
+        """The line of claims.csv on two rows by a metric, that of a verdict if there is one."""
+        with (self._results / page / CLAIMS_FILE).open(newline="") as file:
+            found = [
+                claim
+                for claim in csv.DictReader(file)
+                if f"{_plain(claim['row'])} - {_plain(claim['than'])}" == rows
+                and claim["metric"] == metric
+            ]
+        if not found:
+            raise LookupError(f"{page}: no claim on {rows}, {metric}")
+        return next((claim for claim in found if claim["use"] == JUDGED), found[0])
+
+
+def _plain(text: str) -> str:
+    """A text of a CSV; one that begins with "-" has an apostrophe before it."""
+    return text.removeprefix("'")
 
 
 def _numbers(text: str) -> list[float]:

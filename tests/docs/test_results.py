@@ -25,10 +25,13 @@ import pytest
 from launch.pages import markdown
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import path_of, unpack
-from launch.reproduce.listing import claims_page, stored_page
+from launch.reproduce.claim_tables import claims_csv
+from launch.reproduce.claims import judged
+from launch.reproduce.listing import stored_page
 from launch.reproduce.page import page
 from launch.reproduce.results import read_results
 from launch.reproduce.spec import read_table, read_tables
+from launch.reproduce.statements import CLAIMS_FILE, statements_page
 from launch.reproduce.trials import trials_of
 from tests.docs.cells import TEXTS, Tables, mistakes, updated
 
@@ -38,7 +41,7 @@ UNCHECKED = ("performance", "mistakes")
 MADE = "Made by: "
 # docs/performance.md has sums and units that its raw files do not, docs/mistakes.md messages
 MANUAL = {*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / f"{n}.md" for n in UNCHECKED}
-LISTS = {RESULTS / "tables.md": stored_page, RESULTS / "claims.md": claims_page}
+LISTS = {RESULTS / "tables.md": stored_page, RESULTS / "claims.md": statements_page}
 PAGES = [ROOT / "README.md", *sorted(MANUAL), *sorted({*RESULTS.rglob("*.md")} - LISTS.keys())]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 RAW_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -66,6 +69,8 @@ def unfounded(path, tables, out):
     if scale.claims and spec.kind != "speed":
         values = results.matrix(scale.claims[0].metric)[1][0]
         assert scale.paired == (correlation(values) > 0.5)
+    if scale.claims:
+        assert (path.parent / CLAIMS_FILE).read_text() == claims_csv(judged(results))
     markdown.write(out / "again.md", page(results, "again", answers.get("rows", {})))
     return [line for line in table_lines(path) if line not in table_lines(out / "again.md")]
 
@@ -151,7 +156,7 @@ def test_a_changed_digit_is_found(tmp_path):
 
 def checked(path):
     """The sections of a text whose numbers have cells."""
-    section = r"^## (?:Results|Beside the papers|Summary)$.*?(?=^## |\Z)"
+    section = r"^## (?:Results|What was found|Beside the papers|In detail)$.*?(?=^## |\Z)"
     return "".join(re.findall(section, path.read_text(), flags=re.MULTILINE | re.DOTALL))
 
 

@@ -11,7 +11,8 @@ from scipy import stats
 
 from common_jax.compare import Evaluation, IncomparableError
 from launch.reproduce import page as page_module
-from launch.reproduce.claims import judged, rule, state
+from launch.reproduce.claim_tables import claims_csv, estimate_text, published_text, rule
+from launch.reproduce.claims import judged
 from launch.reproduce.page import page
 from launch.reproduce.results import TableResults, read_results, rows_of
 from launch.reproduce.spec import Row, Scale, TableSpec
@@ -81,10 +82,14 @@ def made(folder, *claims, target=None):
         claims=claims,
         examples=(),
     )
-    spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale})
+    spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale}, {}, "")
     results = TableResults(spec, scale, trials, statuses, SPEEDS, [])
     results.__dict__["evaluation_class"] = Exact
     return results
+
+
+def shown(verdict):
+    return estimate_text(verdict.estimate, {})
 
 
 def one(folder, row, than, **claim):
@@ -101,19 +106,19 @@ def test_better(tmp_path):
     result = one(tmp_path, "better", "base")
     half = HALF
     assert result.decision == "holds here"
-    assert result.difference == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
+    assert shown(result) == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
     assert one(tmp_path, "base", "better").decision == "does not hold here"
     assert one(tmp_path, "close", "base").decision == "open: too few seeds"
 
 
 def test_one_seed_and_missing_rows_are_undecidable(tmp_path):
     result = one(tmp_path, "once", "base")
-    assert result.decision == "open: one seed" and result.difference == "+9.00 (one seed)"
-    assert one(tmp_path, "base", "lost").decision == "open: lost has no runs here"
+    assert result.decision == "open: one seed" and shown(result) == "+9.00 (one seed)"
+    assert one(tmp_path, "base", "lost").decision == "open: not run: lost"
     assert one(tmp_path, "base", "close", metric="log_likelihood").decision.endswith(
         "of other examples"
     )
-    assert "base has no f1 here" in one(tmp_path, "base", "close", metric="f1").decision
+    assert one(tmp_path, "base", "close", metric="f1").decision == "open: no f1: base"
 
 
 def test_a_row_without_training_has_one_result_and_no_deviation(tmp_path):
@@ -131,10 +136,10 @@ def test_a_row_without_training_has_one_result_and_no_deviation(tmp_path):
     pooled = float(stats.t.ppf(0.975, 4)) * math.sqrt((2 + 1.5) / 4) / math.sqrt(3)
     half = max(pooled, float(stats.t.ppf(0.95, 2)) / math.sqrt(3))  # of base alone, Welch's
     assert above.decision == "holds here" and below.decision == "does not hold here"
-    assert above.difference == f"+9.00 ({9 - half:+.2f} to {9 + half:+.2f})"
-    assert below.difference == f"-9.00 ({-9 - half:+.2f} to {-9 + half:+.2f})"
+    assert shown(above) == f"+9.00 ({9 - half:+.2f} to {9 + half:+.2f})"
+    assert shown(below) == f"-9.00 ({-9 - half:+.2f} to {-9 + half:+.2f})"
     half = pooled * math.sqrt(2)
-    assert trained.difference == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
+    assert shown(trained) == f"+3.00 ({3 - half:+.2f} to {3 + half:+.2f})"
     bounds = {row["row"]: (row["low"], row["high"]) for row in rows_of(results)}
     assert bounds["once"] == bounds["close"] == (None, None) != bounds["base"]
 
@@ -176,7 +181,7 @@ def test_better_than_a_published_number(tmp_path):
         result = one(tmp_path, row, than, than_published=True)
         half = stats.t.ppf(0.95, 2) * stats.sem(VALUES[row])
         assert result.decision == "holds here" and half > HALF / math.sqrt(2)
-        assert result.difference == f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})"
+        assert shown(result) == f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})"
     nothing = one(tmp_path, "base", "lost", than_published=True, metric="log_likelihood")
     assert nothing.decision.endswith("log_likelihood of base, and the paper's, are needed")
 
@@ -189,7 +194,7 @@ def test_a_published_number_is_compared_with_the_noise_of_the_examples(tmp_path,
     assert small.decision.startswith("not judged: the noise of the test set alone is 3.92, above")
     result = one(tmp_path, "base", "lost", than_published=True)
     half = math.hypot(stats.t.ppf(0.95, 2) * stats.sem(VALUES["base"]), 1.959964 * 2.0)
-    assert result.difference == f"+21.00 ({21 - half:+.2f} to {21 + half:+.2f})"
+    assert shown(result) == f"+21.00 ({21 - half:+.2f} to {21 + half:+.2f})"
 
 
 def test_rows_with_five_seeds_have_their_own_intervals(tmp_path, monkeypatch):
@@ -214,17 +219,20 @@ def test_the_interval_of_a_row_reaches_over_its_own_seeds(tmp_path, monkeypatch)
 
 def test_the_page_says_what_here_is(tmp_path):
     results = made(tmp_path, {"row": "better", "than": "base", "beside": ("of_notes",)})
-    setting = page(results, "made").sections[0].elements
+    first = page(results, "made").sections[0]
+    assert first.title == "Verdicts"
+    setting = first.elements
     means = "10 to 12 parameters, 9 pairs, 1 steps, judged on test by accuracy"
     assert f'In a verdict "here" means: {means}.' in setting
     (verdict,) = judged(results)
-    assert verdict.beside == "of_notes +0.00 (+0.00 to +0.00)"
+    (beside,) = verdict.beside
+    assert (beside.metric, beside.mean, beside.low, beside.high) == ("of_notes", 0.0, 0.0, 0.0)
 
 
 def test_a_claim_that_its_rows_cannot_decide_takes_no_part(tmp_path):
     result = one(tmp_path, "better", "base", not_judged={"small": "too early"})
     assert result.decision == "not judged: too early" and result.p is None
-    assert result.difference.startswith("+3.00 (")
+    assert shown(result).startswith("+3.00 (")
 
 
 def test_a_difference_within_the_noise_of_the_test_set_says_so(tmp_path, monkeypatch):
@@ -260,7 +268,7 @@ def test_a_speed_on_another_kind_of_device_is_not_judged(tmp_path):
         results = dataclasses.replace(results, machine=f"1 x {device}, 2 CPU cores, jax 0.10.2")
         (verdict,) = judged(results)
         assert decision in verdict.decision
-        assert verdict.difference.startswith("2.99 times (")
+        assert shown(verdict).startswith("2.99 times (")
 
 
 def test_a_speed_measured_beside_other_programs_is_not_judged(tmp_path):
@@ -279,7 +287,7 @@ def test_hours_of_readers_that_are_not_matched_are_not_judged(tmp_path):
     unmatched = dataclasses.replace(results.scale, matched_times=False)
     (verdict,) = judged(dataclasses.replace(results, scale=unmatched))
     assert verdict.decision.startswith("not judged: the readers do not have the sizes")
-    assert verdict.difference.startswith("+2.00")
+    assert shown(verdict).startswith("+2.00")
 
 
 def test_the_page_has_the_deviation_and_what_the_corrections_keep(tmp_path):
@@ -308,7 +316,7 @@ def test_a_verdict_on_fewer_seeds_than_planned_is_provisional(tmp_path):
     ]
     (verdict,) = judged(scaled(results, rows=tuple(rows)))
     assert verdict.decision == "holds here, provisional: 3 of 5 planned seeds of base"
-    assert state(verdict.decision) == "holds here, provisional"
+    assert verdict.state == "holds here, provisional"
     assert judged(results)[0].decision == "holds here"
 
 
@@ -338,14 +346,14 @@ def test_what_a_later_rule_decides_awaits_the_seeds_after_it(tmp_path, monkeypat
     (verdict,) = judged(results)
     pooled = stats.t.ppf(0.975, 4) * 0.5 * math.sqrt(2 / 3)  # of three seeds in each row
     assert verdict.decision == "holds here"
-    assert verdict.difference == f"+3.00 ({3 - pooled:+.2f} to {3 + pooled:+.2f})"
-    assert verdict.beside.startswith("all seeds +3.00 (")
+    assert shown(verdict) == f"+3.00 ({3 - pooled:+.2f} to {3 + pooled:+.2f})"
+    assert verdict.of_all_seeds.mean == pytest.approx(3.0)
 
 
 def test_equal_parameters(tmp_path):
     equal = lambda row: one(tmp_path, row, "base", metric="parameters", relation="equal")
     assert equal("close").decision == "holds here"
-    assert (equal("better").decision, equal("better").difference) == ("does not hold here", "+2")
+    assert (equal("better").decision, shown(equal("better"))) == ("does not hold here", "+2")
 
 
 def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
@@ -355,7 +363,7 @@ def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
     judge = lambda factor: one(
         tmp_path, "better", "base", metric="train_speed", relation="ratio", factor=factor
     )
-    texts = [f"{math.exp(value):.2f} times" for value in (mean, mean - half, mean + half)]
+    texts = [f"{math.exp(value):.2f}" for value in (mean, mean - half, mean + half)]
     for factor, decision in (
         (2.0, "holds here"),
         (3.0, "open: too few rounds"),
@@ -363,10 +371,10 @@ def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
     ):
         result = judge(factor)
         assert result.decision == decision
-        assert result.difference == f"{texts[0]} ({texts[1]} to {texts[2]})"
+        assert shown(result) == f"{texts[0]} times ({texts[1]} to {texts[2]})"
     decoding = {"metric": "decode_speed", "relation": "ratio"}
     assert one(tmp_path, "better", "base", **decoding).decision == "open: too few rounds"
-    assert one(tmp_path, "close", "base", **decoding).decision.endswith("no speeds were measured")
+    assert one(tmp_path, "close", "base", **decoding).decision == "open: not run: no speeds"
 
 
 HOURS = {"metric": "hours_to_target", "row": "better", "than": "base"}
@@ -394,18 +402,18 @@ def test_hours_until_dev_reaches_the_target(tmp_path):
     assert results.values("base", "hours_to_target") == {0: 3.0, 1: 3.0, 2: 3.0}
     assert results.values("better", "hours_to_target") == {0: 5.0, 1: 5.0, 2: 5.0}
     (verdict,) = judged(results)
-    assert verdict.decision == "holds here" and verdict.difference.startswith("+2.00")
+    assert verdict.decision == "holds here" and shown(verdict).startswith("+2.00")
 
 
 def test_a_trial_that_does_not_reach_the_target_gives_a_lower_bound(tmp_path):
     back = {**HOURS, "row": "base", "than": "better"}
     results = timed(tmp_path, [50.0] * 5, HOURS, back)
     later, sooner = judged(results)
-    assert later.decision == "holds here" and later.difference.startswith("at least +2.00")
-    assert sooner.decision == "open: better has no hours_to_target here"
+    assert later.decision == "holds here" and shown(later).startswith("at least +2.00")
+    assert sooner.decision == "open: no hours_to_target: better"
     sections = {section.title: section.elements for section in page(results, "made").sections}
-    cells = {row[0]: row[2] for row in sections["Results"][0].rows}
-    assert cells["base"].startswith("3.00") and cells["lost"] is None
+    cells = {row[0]: row[1] for row in sections["Results"][0].rows}
+    assert cells["base"].startswith("3.00") and "lost" not in cells
     assert cells["better"] == "not reached by 3 of 3 seeds"
     (short,) = judged(timed(tmp_path, [50.0], HOURS))
     assert short.decision == "open: better does not reach the target"
@@ -429,10 +437,13 @@ def test_trials_that_are_not_finished_are_listed(tmp_path):
     results.statuses[-1] = dataclasses.replace(results.statuses[-1], state="failed")
     assert results.not_run == {"base": 2, "once": 1}
     *_, last = page(results, "made").sections
-    command = "python -m launch.reproduce csan/toy --scale small --rows"
-    assert last.title == "Commands of trials that were not run" and last.elements == [
-        f"{command} base --data DIR --out OUT  # 2 of its trials",
-        f"{command} once --data DIR --out OUT  # 1 of its trials",
+    command, table = last.elements
+    assert last.title == "Not run"
+    assert command.startswith("python -m launch.reproduce csan/toy --scale small --data DIR --out")
+    assert table.head == ["row", "missing", "paper: accuracy"] and table.rows == [
+        ["base", "2 of 3 seeds", 70.0],
+        ["once", "1 of 1 seeds", 70.0],
+        ["lost", "no code", 60.0],
     ]
 
 
@@ -450,18 +461,27 @@ def test_rows_of_the_page(tmp_path):
     assert rows["better"]["speed"] == pytest.approx((3.0 * 3.3 * 2.7) ** (1 / 3))
     assert rows["once"]["speed"] is None
     sections = {section.title: section.elements for section in page(results, "made").sections}
-    further = sections["Results"][1]
+    further = sections["Setting"][-1]
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
-    assert sections["Notes on rows"][0].rows == [["lost", "no code"]]
-    (claim,) = sections["Claims"][0].rows
-    assert (claim[1], claim[2], claim[4]) == ("accuracy", "+0.00", "holds here")
+    assert sections["Not run"][-1].rows == [["lost", "no code", 60.0]]
+    assert sections["Results"][0].head[:3] == ["row", "paper: accuracy", "accuracy"]
+    _, counts, table, forest = sections["Verdicts"]
+    assert counts == "1 claims: holds here (1)."
+    (claim,) = table.rows
+    assert claim[1] == "+0.00" and claim[3:] == ["3, 3", "holds here"]
+    (interval,) = forest.intervals
+    assert (interval.name, interval.marked) == ("better − base", 0.0)
+    (_, line) = claims_csv(judged(results)).splitlines()
+    assert line.startswith("t,better,base,accuracy,judged,0,accuracy,3,1.")
 
 
 def test_the_papers_difference(tmp_path):
-    assert one(tmp_path, "better", "lost").published == "+10.00"
-    by_another = one(tmp_path, "better", "lost", metric="log_likelihood")
-    assert by_another.published == "+10.00 accuracy"
-    assert one(tmp_path, "better", "lost", metric="train_speed", relation="ratio").published == ""
+    units = {"accuracy": "points"}
+    published = lambda **claim: published_text(
+        one(tmp_path, "better", "lost", **claim).published, units
+    )
+    assert published() == published(metric="log_likelihood") == "+10.00 points"
+    assert published(metric="train_speed", relation="ratio") == ""
 
 
 def test_intervals_of_rates_are_cut_at_their_bounds(tmp_path, monkeypatch):
@@ -485,10 +505,9 @@ def test_speeds_are_relative_to_the_first_row(tmp_path):
     mean = sum(ratios) / 3
     half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
     low, high = math.exp(mean - half), math.exp(mean + half)
-    assert table.rows[:3] == [
-        ["base", 4.0, 1.0, 1.0],
-        ["better", 6.0, 1.5, f"{math.exp(mean):.2f} ({low:.2f} to {high:.2f})"],
-        ["close", None, None, "not run"],
+    assert table.rows == [
+        ["base", 1.0, 1.0],
+        ["better", 1.5, f"{math.exp(mean):.2f} ({low:.2f} to {high:.2f})"],
     ]
 
 
