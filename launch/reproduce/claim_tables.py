@@ -93,13 +93,13 @@ def verdict_elements(results: TableResults, verdicts: Sequence[Judged]) -> list[
         rows.append(
             [
                 verdict.claim.text,
-                published_text(verdict.published, units) or None,
-                here,
-                seeds_text(verdict) or None,
                 decision,
+                here,
+                published_text(verdict.published, units) or None,
+                seeds_text(verdict) or None,
             ]
         )
-    head = ("claim", "in the paper", "here", "seeds", "verdict")
+    head = ("claim", "verdict", "here", "in the paper", "seeds")
     note = f"{len(verdicts)} claims: {counts_text(verdict.state for verdict in verdicts)}."
     return [note, Table(head, rows), *_forests(results, verdicts)]
 

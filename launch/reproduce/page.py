@@ -90,22 +90,23 @@ def _setting(results: TableResults, command: str) -> list[Element]:
 def _not_run(results: TableResults) -> list[Element]:
     """The rows without runs or without all their seeds, with the command that trains them."""
     spec, scale = results.spec, results.scale
+    not_run = {} if spec.kind == "speed" else results.not_run
     rows: list[list[Cell]] = []
     for row in scale.rows:
-        number = results.not_run.get(row.name, 0)
+        number = not_run.get(row.name, 0)
         if not number and not row.missing:
             continue
         reason = row.missing or f"{number} of {results.planned(row.name)} seeds"
         published = [row.published.get(metric) for metric in scale.metrics]
         rows.append([row.name, reason, *published])
-    if not rows or (spec.kind == "speed" and not any(row.missing for row in scale.rows)):
+    if not rows:
         return []
     titles = [f"paper: {spec.columns.get(metric, metric)}" for metric in scale.metrics]
     table = Table(*_without_empty(["row", "missing", *titles], rows))
-    if not results.not_run or spec.kind == "speed":
+    if not not_run:
         return [table]
     command = f"python -m launch.reproduce {spec.name} --scale {scale.name} --data DIR --out OUT"
-    example = shlex.quote(next(iter(results.not_run)))
+    example = shlex.quote(next(iter(not_run)))
     return [
         f"{command} trains what is missing; with --rows {example} that row alone.",
         table,

@@ -16,7 +16,7 @@ from launch.reproduce.table_file import Claim
 CLAIMS_FILE = "claims.csv"
 PAPERS = {"csan": "CSAN", "qanet": "QANet", "attconv": "AttentiveConvNet"}
 _NO_PAGE = "open: not run: no page"
-_HEAD = ("statement", "here", "in the paper", "seeds", "verdict", "page")
+_HEAD = ("statement", "verdict", "here", "in the paper", "seeds", "page")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,5 +205,5 @@ def _table(found: Sequence[Statement]) -> str:
         link = f"[{page}]({page}/page.md)" if statement.scale else statement.table
         cells = (statement.here, statement.published, statement.seeds)
         shown = [cell or "-" for cell in cells]
-        rows.append((statement.claim.text, *shown, "; ".join([verdict, *others]), link))
+        rows.append((statement.claim.text, "; ".join([verdict, *others]), *shown, link))
     return markdown_table(_HEAD, rows)

@@ -6,7 +6,9 @@ import pytest
 
 from common_jax.document import (
     Chart,
+    Forest,
     Heatmap,
+    Interval,
     Outline,
     Panel,
     Report,
@@ -42,7 +44,16 @@ PANELS = [Panel("one & 1", WEIGHTS, [WINDOW]), None, Panel("two", WEIGHTS), Pane
 HEAT = Heatmap(
     "heads & <keys>", "key", "query", ["a$", "b"], ["cat", "dog", "eel"], PANELS, across=2
 )
-PARTS = "Hello <you>.", LINES, BARS, HEAT, TABLE, LONG, MATRIX, WIDE
+FOREST = Forest(
+    "Ratios",
+    "times",
+    [
+        Interval("a / b", 2.0, 1.0, 4.0, 3.0),
+        *[Interval("c / d", 0.5, 0.25, 1.5, emphasised=False)] * 9,
+    ],
+    is_ratio=True,
+)
+PARTS = "Hello <you>.", LINES, BARS, HEAT, FOREST, TABLE, LONG, MATRIX, WIDE
 REPORT = Report("Two <runs>", [Section("All & more", PARTS)])
 
 
@@ -53,7 +64,7 @@ def test_markdown_has_the_tables_and_names_the_pictures(tmp_path):
     assert "| run | score | p |\n| --- | --- | --- |\n| a\\|b \\<i\\> | 1,234 | 0.50 |" in text
     assert "| c | -1.00 | - |" in text
     pictures = re.findall(r"!\[.*\]\((.*)\)", text)
-    assert len(pictures) == 4
+    assert len(pictures) == 5
     for name in pictures:
         assert (tmp_path / name).read_text().startswith("<svg ")
 
@@ -101,6 +112,15 @@ def test_any_name_can_be_rendered():
         assert label in text
     assert "x" * 80 not in text
     charts.svg([Chart("t", "x", "y", [Series("", names, [1.0] * 6)], form="bars")], "places")
+
+
+def test_a_forest_has_each_interval_and_the_number_to_compare_it_with():
+    (axes,) = charts.draw(FOREST).axes
+    intervals = [[tuple(end[:, 0]) for end in bar.get_segments()] for *_, (bar,) in axes.containers]
+    assert intervals == [[(1.0, 4.0)], *[[(0.25, 1.5)]] * 9]
+    points = {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1}
+    assert points == {1.0, 4.0, 2.0, 3.0, 0.25, 1.5, 0.5}  # ends, means, and what is marked
+    assert [text.get_text() for text in axes.texts] == ["a / b", *["c / d"] * 9]
 
 
 def test_a_heatmap_shades_cells_and_outlines_spans():
@@ -156,7 +176,7 @@ def test_a_browser_shows_it_all(tmp_path, width):
     for text in ("Two <runs>", "Hello <you>.", "a|b <i>", "1,234", "Said * so.", "A note <b>."):
         assert text in result["text"]
     assert result["figures"][0]["label"] == "Gap <to> a|b: BLEU against n"
-    assert len(result["figures"]) == 4
+    assert len(result["figures"]) == 5
     for figure in result["figures"]:
         assert figure["width"] > 300 and figure["svg"] > 200
         assert figure["marks"] > 10
@@ -165,6 +185,7 @@ def test_a_browser_shows_it_all(tmp_path, width):
     assert {"what", "who"} <= {*result["figures"][1]["words"]}
     words = {*result["figures"][2]["words"]}
     assert {"a$", "b", "cat", "query", "one & 1", "win<dow"} <= words
+    assert {"a / b", "c / d", "the paper"} <= {*result["figures"][3]["words"]}
 
 
 @needs_chromium

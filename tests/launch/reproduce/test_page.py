@@ -468,7 +468,7 @@ def test_rows_of_the_page(tmp_path):
     _, counts, table, forest = sections["Verdicts"]
     assert counts == "1 claims: holds here (1)."
     (claim,) = table.rows
-    assert claim[1] == "+0.00" and claim[3:] == ["3, 3", "holds here"]
+    assert (claim[1], *claim[3:]) == ("holds here", "+0.00", "3, 3")
     (interval,) = forest.intervals
     assert (interval.name, interval.marked) == ("better − base", 0.0)
     (_, line) = claims_csv(judged(results)).splitlines()

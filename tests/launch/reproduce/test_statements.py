@@ -1,0 +1,105 @@
+"""The list of the papers' statements, from the claims beside the tables' pages."""
+
+import dataclasses
+
+from launch.reproduce.claim_tables import CSV_HEAD
+from launch.reproduce.spec import read_table
+from launch.reproduce.statements import statements, statements_page
+from launch.trials.status import csv_text
+
+TABLE = """\
+title = "t"
+source = "Yang et al. 2019, Table 1"
+kind = "table"
+split = "test"
+metrics = ["accuracy"]
+listed = "small"
+[scales.paper]
+[scales.large]
+rows = ["a", "b"]
+[scales.small]
+[[rows]]
+name = "a"
+config = "c.py"
+published = { accuracy = 81.0 }
+[[rows]]
+name = "b"
+config = "c.py"
+published = { accuracy = 80.0 }
+[[rows]]
+name = "c"
+config = "c.py"
+[[claims]]
+text = "A is better"
+row = "a"
+than = "b"
+[[claims]]
+text = "C is better"
+row = "c"
+than = "b"
+[[claims]]
+text = "C is larger"
+row = "c"
+than = "a"
+ours = true
+[[claims]]
+text = "Again"
+row = "a"
+than = "c"
+repeats = "csan/other"
+[[claims]]
+text = "Nowhere"
+row = "b"
+than = "a"
+scales = ["paper"]
+"""
+
+
+def line(text, verdict, mean=None, low=None, high=None):
+    values = {"claim": text, "use": "judged", "metric": "accuracy", "verdict": verdict}
+    rows = {"A": ("a", "b"), "C": ("c", "b"), "L": ("c", "a")}[text[0]]
+    values |= {"row": rows[0], "than": rows[1], "mean": mean, "low": low, "high": high}
+    return dict.fromkeys(CSV_HEAD) | values | {"claim": text.replace("L", "C is larger")}
+
+
+def written(folder):
+    (folder / "tables" / "csan").mkdir(parents=True)
+    path = folder / "tables" / "csan" / "toy.toml"
+    path.write_text(TABLE)
+    pages = {
+        "small": [
+            line("A is better", "holds here, provisional: 2 of 3 planned seeds of a", 3, 2, 4),
+            line("C is better", "open: not run: c"),
+            line("L", "open: one seed", 5),
+        ],
+        "large": [line("A is better", "does not hold here", -1, -2, -0.5)],
+    }
+    for scale, lines in pages.items():
+        stored = folder / "stored" / "csan" / "toy" / scale
+        stored.mkdir(parents=True)
+        (stored / "claims.csv").write_text(csv_text(CSV_HEAD, lines))
+    spec = dataclasses.replace(read_table(path), units={"accuracy": "points"})
+    return [spec], folder / "stored"
+
+
+def test_a_statement_is_listed_once_at_the_scale_of_the_file(tmp_path):
+    better, missing, ours, nowhere = statements(*written(tmp_path))
+    assert (better.scale, better.here) == ("small", "+3.00 points (+2.00 to +4.00)")
+    assert better.published == "+1.00 points" and better.others == {"large": "does not hold here"}
+    assert better.state == "holds here, provisional" and better.is_decided
+    assert (missing.state, missing.reason) == ("open", "not run") and not missing.is_decided
+    assert ours.claim.ours and ours.here == "+5.00 points (one seed)"
+    assert (nowhere.scale, nowhere.reason) == ("", "not run")
+    assert nowhere.published == "-1.00 points"
+
+
+def test_the_page_has_the_decided_statements_first_and_the_open_ones_by_reason(tmp_path):
+    text = statements_page(*written(tmp_path))
+    assert "The 3 comparable statements" in text
+    counts = text.partition("## Decided")[0]
+    assert "- open: 2\n- holds here, provisional: 1\n" in counts
+    assert "A is better" in text.split("## Decided")[1].split("## Open")[0]
+    assert "; at large: does not hold here" in text
+    assert "<summary>open: not run (2)</summary>" in text
+    ours = text.split("## Questions of this suite")[1]
+    assert "C is larger" in ours and text.count("C is larger") == 1 and "Again" not in text
