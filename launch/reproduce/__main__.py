@@ -48,8 +48,10 @@ def main(argv: list[str]) -> None:
     from launch.reproduce.statements import statements_page
     from launch.reproduce.trials import require_data, trials_of
 
-    if args.keep and not (ROOT / "docs").is_dir():
-        parser.error("--keep: stores in the docs/results of a clone, not in an installed package")
+    if (args.keep or args.keep_model) and not (ROOT / "docs").is_dir():
+        parser.error(
+            "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
+        )
     if args.list:
         specs = read_tables(TABLES).values()
         for spec in specs:
@@ -74,6 +76,13 @@ def main(argv: list[str]) -> None:
         print_trials(trials, args.topology)
         return
     configure_logging()
+    if args.keep_model:
+        from launch.reproduce.kept_model import keep_model
+
+        require_data(spec, scale, data)
+        stored = STORED / spec.name / scale.name
+        print(f"wrote {keep_model(args.keep_model, trials, scale, stored, Executor.of(args))}")
+        return
     if not (args.no_train and args.no_speed):
         require_data(spec, scale, data)
     _make(spec, scale, trials, data, args)
@@ -186,6 +195,8 @@ def _parser() -> Parser:
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")
     add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
+    text = "train this row's first seed anew and store its model, an export, in docs/results/TABLE"
+    add("--keep_model", metavar="ROW", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")
     text = "with --dry_run: estimate the hours on these devices (launch.plan)"
     add("--topology", metavar="CHIP:SHAPE", type=topology, help=text)

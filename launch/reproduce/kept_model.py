@@ -1,0 +1,61 @@
+"""The model of a row's first seed as an export beside the table's page, with its scores."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from common_jax.deploy.export import export
+from common_jax.errors import UserError
+from common_jax.io.atomic import write_json, writing
+from common_jax.training.identity import SEED
+from launch.cli import command_line
+from launch.reproduce.spec import Scale
+from launch.reproduce.trials import ROW
+from launch.trials.train import Executor, train
+from launch.trials.trials import Trial
+
+MODELS = "models"
+
+
+def keep_model(
+    row: str, trials: Sequence[Trial], scale: Scale, stored: Path, executor: Executor
+) -> Path:
+    """Trains a row's first seed, unless it has been, and exports it in bfloat16.
+
+    Beside the export stand the run's scores in float32: those of the stored trial of that seed, or,
+    where they differ, of one more seed.
+
+    Args:
+      trials: of a folder of their own, into which no archive is unpacked.
+      stored: the folder of the table's page.
+
+    Returns: the folder of the export.
+
+    Raises:
+      UserError: if there is no such row, or the run did not finish.
+    """
+    trial = next((trial for trial in trials if trial.values[ROW] == row), None)
+    if trial is None:
+        rows = " | ".join(dict.fromkeys(str(trial.values[ROW]) for trial in trials))
+        raise UserError(f"--keep_model {row}: the rows with trials are {rows}")
+    train([trial], trial.workdir.path.parent / "results.csv", executor, trial.workdir.path.parent)
+    result = trial.workdir.result()
+    if result is None:
+        raise UserError(f"{trial.workdir.path}: the training did not finish")
+
+    out = stored / MODELS / re.sub(r"[^\w.&+-]+", "_", row)
+    options = ["--workdir", "RUN", "--out", out.name, "--dtype", "bfloat16"]
+    with writing(out):
+        shutil.rmtree(out, ignore_errors=True)
+        export(
+            trial.workdir,
+            out,
+            "stablehlo",
+            dtype="bfloat16",
+            split=scale.split,
+            command=command_line("export", options),
+        )
+        scores = {"row": row, "seed": trial.values[SEED], "metrics": result["metrics"]}
+        write_json(out.with_name(f"{out.name}.json"), scores)
+    return out
