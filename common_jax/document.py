@@ -167,6 +167,14 @@ def shown(cell: Cell) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 
+def without_empty(
+    head: Sequence[str], rows: Sequence[Sequence[Cell]]
+) -> tuple[list[str], list[list[Cell]]]:
+    """A table without the columns that have no value."""
+    kept = [n for n in range(len(head)) if any(row[n] is not None for row in rows)]
+    return [head[n] for n in kept], [[row[n] for n in kept] for row in rows]
+
+
 def markdown_table(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     """A Markdown table of cells that are Markdown."""
     cells = [list(head), *(list(row) for row in rows)]

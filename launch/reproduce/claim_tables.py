@@ -3,7 +3,7 @@
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 
-from common_jax.document import Cell, Element, Forest, Interval, Table
+from common_jax.document import Cell, Element, Forest, Interval, Table, without_empty
 from launch.reproduce.claims import AWAITS, WORDS, Estimate, Judged
 from launch.reproduce.evidence import Trials
 from launch.reproduce.results import TableResults
@@ -169,7 +169,7 @@ def evidence_elements(results: TableResults, verdicts: Sequence[Judged]) -> list
             ]
         )
     head = ("claim", "metric", "detectable", "p", "Holm", "beside", "missing")
-    return [rule(results, verdicts), *([Table(head, rows)] if rows else [])]
+    return [rule(results, verdicts), *([Table(*without_empty(head, rows))] if rows else [])]
 
 
 def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common_jax.document import Cell, Element, Report, Section, Table
+from common_jax.document import Cell, Element, Report, Section, Table, without_empty
 from launch.pages.examples import differing
 from launch.pages.runs import learning_curves
 from launch.reproduce.claim_tables import evidence_elements, verdict_elements
@@ -102,7 +102,7 @@ def _not_run(results: TableResults) -> list[Element]:
     if not rows:
         return []
     titles = [f"paper: {spec.columns.get(metric, metric)}" for metric in scale.metrics]
-    table = Table(*_without_empty(["row", "missing", *titles], rows))
+    table = Table(*without_empty(["row", "missing", *titles], rows))
     if not not_run:
         return [table]
     command = f"python -m launch.reproduce {spec.name} --scale {scale.name} --data DIR --out OUT"
@@ -111,14 +111,6 @@ def _not_run(results: TableResults) -> list[Element]:
         f"{command} trains what is missing; with --rows {example} that row alone.",
         table,
     ]
-
-
-def _without_empty(
-    head: Sequence[str], rows: Sequence[Sequence[Cell]]
-) -> tuple[list[str], list[list[Cell]]]:
-    """A table without the columns that have no value."""
-    kept = [n for n in range(len(head)) if any(row[n] is not None for row in rows)]
-    return [head[n] for n in kept], [[row[n] for n in kept] for row in rows]
 
 
 def here(results: TableResults) -> str:
@@ -229,7 +221,7 @@ def _tables(results: TableResults) -> list[Element]:
     rows: list[list[Cell]] = [
         [scale.rows[n].name, *(column[n] for column in columns.values())] for n in kept
     ]
-    return [Table(*_without_empty(["row", *columns], rows), " ".join(notes))]
+    return [Table(*without_empty(["row", *columns], rows), " ".join(notes))]
 
 
 def _published_metrics(results: TableResults) -> list[str]:
