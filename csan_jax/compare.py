@@ -97,9 +97,10 @@ class TranslationEvaluation(Evaluation):
         values = dict(zip(_BY_ORDER, self.note("bleu_by_order", list[float]), strict=False))
         if "nll" in self.results:
             for suffix in ("", _THIRD):
-                nll = self.results["nll"][_members(self.references, suffix, self.language)]
+                members = _members(tuple(self.references), suffix, self.language)
+                nll = self.results["nll"][members]
                 values[f"log_likelihood{suffix}"] = float(-nll.mean())
-        longest = _members(self.references, _THIRD, self.language)
+        longest = _members(tuple(self.references), _THIRD, self.language)
         pairs = [[text[n] for n in longest] for text in (self.hypotheses, self.references)]
         values[f"sacrebleu{_THIRD}"] = translation.bleu(*pairs, language=self.language)
         return values
@@ -176,7 +177,7 @@ class TranslationEvaluation(Evaluation):
         if not metric.startswith("log_likelihood"):
             return super().example_values(metric)
         values = -super().example_values("nll")
-        return values[_members(self.references, metric, self.language)]
+        return values[_members(tuple(self.references), metric, self.language)]
 
     @classmethod
     def example_error(cls, runs: Sequence[Any], baselines: Sequence[Any], metric: str) -> float:
@@ -185,7 +186,7 @@ class TranslationEvaluation(Evaluation):
             return super().example_error(runs, baselines, metric)
         require_same_examples([*runs, *baselines])
         references, language = runs[0].references, runs[0].language
-        members = _members(references, metric, language)
+        members = _members(tuple(references), metric, language)
         of_members = lambda lines: [lines[n] for n in members]
         return translation.bleu_error(
             [of_members(run.hypotheses) for run in runs],
@@ -229,7 +230,8 @@ class TranslationEvaluation(Evaluation):
             )
 
 
-def _members(references: Sequence[str], metric: str, language: str) -> Int[np.ndarray, "n"]:
+@functools.lru_cache(maxsize=64)  # a page asks for those of each trial many times
+def _members(references: tuple[str, ...], metric: str, language: str) -> Int[np.ndarray, "n"]:
     """Indices of a metric's sentences: all, or the third with the most words in the reference."""
     code = code_of(language, references)
     lengths = [count_words(reference, code) for reference in references]

@@ -220,8 +220,13 @@ def ngrams(
 def _bleu(language: str | None, references: Sequence[str], **options: Any) -> BLEU:
     """BLEU of texts in a language, or if it is None of tokens separated by spaces."""
     if language is None:  # forced: sacreBLEU would warn that the text is tokenised
-        return BLEU(tokenize="none", force=True, **options)
-    return BLEU(tokenize=sacrebleu_tokenizer(language, references), **options)
+        return _cached_bleu(tokenize="none", force=True, **options)
+    return _cached_bleu(tokenize=sacrebleu_tokenizer(language, references), **options)
+
+
+@functools.lru_cache(maxsize=32)  # each remembers the sentences that it has tokenised
+def _cached_bleu(**options: Any) -> BLEU:
+    return BLEU(**options)
 
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:

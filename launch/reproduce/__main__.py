@@ -16,6 +16,7 @@ from launch.trials.train import Executor, add_executor, train
 
 if TYPE_CHECKING:
     from common_jax.document import Report
+    from launch.reproduce.claims import Judged
     from launch.reproduce.results import TableResults
     from launch.reproduce.spec import Scale, TableSpec
     from launch.trials.trials import Trial
@@ -116,6 +117,7 @@ def _make(
     """
     from launch.pages import html
     from launch.reproduce.archive import keep, path_of, unpack
+    from launch.reproduce.claims import judged
     from launch.reproduce.results import read_results
 
     speed_only, stored = spec.kind == "speed", STORED / spec.name / scale.name
@@ -138,9 +140,10 @@ def _make(
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
     answers = answers_of(table, results, folders) if not unfinished else {}
-    report = _report(results, answers, args)
+    verdicts = judged(results)
+    report = _report(results, verdicts, answers, args)
     with writing(args.out):
-        _write(args.out, results, report)
+        _write(args.out, results, verdicts, report)
         replace_text(args.out / "page.html", html.to_html(report))
     print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
     if unfinished and not args.no_train:
@@ -148,7 +151,7 @@ def _make(
         print(f"{len(unfinished)} of {len(trials)} trials have not finished: {names}")
         sys.exit(1)
     if args.keep:
-        _write(stored, results, report)
+        _write(stored, results, verdicts, report)
         for name, values in ((SPEED, speeds), (ANSWERS, answers)):
             if values:
                 write_json(stored / name, values)
@@ -232,7 +235,10 @@ def _train(
 
 
 def _report(
-    results: "TableResults", answers: Mapping[str, Any], args: argparse.Namespace
+    results: "TableResults",
+    verdicts: Sequence["Judged"],
+    answers: Mapping[str, Any],
+    args: argparse.Namespace,
 ) -> "Report":
     """The page, with the command that makes it."""
     from launch.reproduce.page import page
@@ -241,13 +247,14 @@ def _report(
     argv = [results.spec.name]
     argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
     argv += ["--no_train"] * args.no_train + ["--data", "DIR", "--out", "OUT"]
-    return page(results, command_line("reproduce", argv), answers.get("rows", {}))
+    return page(results, verdicts, command_line("reproduce", argv), answers.get("rows", {}))
 
 
-def _write(folder: Path, results: "TableResults", report: "Report") -> None:
+def _write(
+    folder: Path, results: "TableResults", verdicts: Sequence["Judged"], report: "Report"
+) -> None:
     from launch.pages import markdown
     from launch.reproduce.claim_tables import claims_csv
-    from launch.reproduce.claims import judged
     from launch.reproduce.results import to_csv
     from launch.reproduce.statements import CLAIMS_FILE
 
@@ -255,8 +262,8 @@ def _write(folder: Path, results: "TableResults", report: "Report") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         markdown.write(folder / "page.md", report)
         replace_text(folder / "table.csv", to_csv(results))
-        if results.scale.claims:
-            replace_text(folder / CLAIMS_FILE, claims_csv(judged(results)))
+        if verdicts:
+            replace_text(folder / CLAIMS_FILE, claims_csv(verdicts))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from common_jax.document import Cell, Element, Report, Section, Table, without_e
 from launch.pages.examples import differing
 from launch.pages.runs import learning_curves
 from launch.reproduce.claim_tables import evidence_elements, verdict_elements
-from launch.reproduce.claims import judged, speed_ratio
+from launch.reproduce.claims import Judged, speed_ratio
 from launch.reproduce.results import TableResults, rows_of
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import fields_of
@@ -31,16 +31,19 @@ _BOUND = (
 
 
 def page(
-    results: TableResults, command: str, answers: Mapping[str, Mapping[str, str]] | None = None
+    results: TableResults,
+    verdicts: Sequence[Judged],
+    command: str,
+    answers: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Report:
     """The page of a table: verdicts, results, how they were judged, settings, what was not run.
 
     Args:
+      verdicts: on the claims of the scale.
       command: that reproduces it.
       answers: by the example's name and the row's.
     """
     spec, scale = results.spec, results.scale
-    verdicts = judged(results)
     runs = [evaluation.run for evaluation in results.first_evaluations()]
     sections = [
         Section(

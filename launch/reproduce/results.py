@@ -68,6 +68,12 @@ class TableResults:
         """A metric of a row's finished trials by seed; a speed by the number of its round."""
         if metric in SPEEDS:
             return dict(enumerate(self.speeds.get(row, {}).get(metric, ())))
+        if (row, metric) not in self._values:
+            self._values[row, metric] = self._read_values(row, metric)
+        return dict(self._values[row, metric])
+
+    def _read_values(self, row: str, metric: str) -> dict[int, float]:
+        """As `values`, from the files of the trials."""
         values = {t.values[SEED]: self._value(t, status, metric) for t, status in self.of(row)}
         values |= {n: ensemble.mean(metric) for n, ensemble in enumerate(self.ensembles(row))}
         return {seed: value for seed, value in values.items() if value is not None}
@@ -215,6 +221,11 @@ class TableResults:
     @functools.cached_property
     def _ensembles(self) -> dict[str, list[Evaluation]]:
         """The evaluations of each row's ensembles, once made."""
+        return {}
+
+    @functools.cached_property
+    def _values(self) -> dict[tuple[str, str], dict[int, float]]:
+        """The values of each row by each metric, once read."""
         return {}
 
     @functools.cached_property

@@ -88,6 +88,10 @@ def made(folder, *claims, target=None):
     return results
 
 
+def page_of(results):
+    return page(results, judged(results), "made")
+
+
 def shown(verdict):
     return estimate_text(verdict.estimate, {})
 
@@ -219,7 +223,7 @@ def test_the_interval_of_a_row_reaches_over_its_own_seeds(tmp_path, monkeypatch)
 
 def test_the_page_says_what_here_is(tmp_path):
     results = made(tmp_path, {"row": "better", "than": "base", "beside": ("of_notes",)})
-    first = page(results, "made").sections[0]
+    first = page_of(results).sections[0]
     assert first.title == "Verdicts"
     setting = first.elements
     means = "10 to 12 parameters, 9 pairs, 1 steps, judged on test by accuracy"
@@ -411,7 +415,7 @@ def test_a_trial_that_does_not_reach_the_target_gives_a_lower_bound(tmp_path):
     later, sooner = judged(results)
     assert later.decision == "holds here" and shown(later).startswith("at least +2.00")
     assert sooner.decision == "open: no hours_to_target: better"
-    sections = {section.title: section.elements for section in page(results, "made").sections}
+    sections = {section.title: section.elements for section in page_of(results).sections}
     cells = {row[0]: row[1] for row in sections["Results"][0].rows}
     assert cells["base"].startswith("3.00") and "lost" not in cells
     assert cells["better"] == "not reached by 3 of 3 seeds"
@@ -436,7 +440,7 @@ def test_trials_that_are_not_finished_are_listed(tmp_path):
     results.statuses[:2] = states  # two of three of base
     results.statuses[-1] = dataclasses.replace(results.statuses[-1], state="failed")
     assert results.not_run == {"base": 2, "once": 1}
-    *_, last = page(results, "made").sections
+    *_, last = page_of(results).sections
     command, table = last.elements
     assert last.title == "Not run"
     assert command.startswith("python -m launch.reproduce csan/toy --scale small --data DIR --out")
@@ -460,7 +464,7 @@ def test_rows_of_the_page(tmp_path):
         assert rows[name]["high"] == pytest.approx(expected)
     assert rows["better"]["speed"] == pytest.approx((3.0 * 3.3 * 2.7) ** (1 / 3))
     assert rows["once"]["speed"] is None
-    sections = {section.title: section.elements for section in page(results, "made").sections}
+    sections = {section.title: section.elements for section in page_of(results).sections}
     further = sections["Setting"][-1]
     assert further.head == ["row", "extra"] and further.rows[0] == ["base", 1.5]
     assert sections["Not run"][-1].rows == [["lost", "no code", 60.0]]
@@ -499,7 +503,7 @@ def test_speeds_are_relative_to_the_first_row(tmp_path):
     results = dataclasses.replace(results, scale=scale)
     results.__dict__["evaluation_class"] = Exact
     assert [row["speed"] is None for row in rows_of(results)] == [False, False, True, True, True]
-    sections = page(results, "made").sections
+    sections = page_of(results).sections
     (table,) = next(section.elements for section in sections if section.title == "Results")
     ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
     mean = sum(ratios) / 3
@@ -529,6 +533,6 @@ def test_a_row_without_the_fields_is_no_point_of_a_figure(tmp_path, monkeypatch)
     monkeypatch.setattr(page_module, "fields_of", fields)
     results = dataclasses.replace(results, spec=spec, scale=scale)
     results.__dict__["evaluation_class"] = Exact
-    sections = page(results, "c").sections
+    sections = page_of(results).sections
     (chart,) = next(section.elements for section in sections if section.title == "Figure")
     assert list(chart.series[0].x) == [1, 3, 5]
