@@ -64,11 +64,15 @@ def gru(x, p):
     """The state after each word; the reset gate is applied to the product with the state."""
     state, states = np.zeros(len(p["recurrent"])), []
     for word in x:
-        (r, z, n), (s, y, m) = np.split(affine(word, p), 3), np.split(state @ p["recurrent"], 3)
-        u = sigmoid(z + y)
-        state = (1 - u) * np.tanh(n + sigmoid(r + s) * m) + u * state
+        state = gru_step(word, state, p)
         states.append(state)
     return np.array(states)
+
+
+def gru_step(word, state, p):
+    (r, z, n), (s, y, m) = np.split(affine(word, p), 3), np.split(state @ p["recurrent"], 3)
+    u = sigmoid(z + y)
+    return (1 - u) * np.tanh(n + sigmoid(r + s) * m) + u * state
 
 
 def both_directions(x, p, layer=gru):

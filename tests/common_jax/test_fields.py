@@ -1,12 +1,15 @@
-"""Dataclasses from nested mappings: lists, mappings and optional fields, and where errors are."""
+"""Dataclasses from nested mappings, and renamed keys and classes in them and on command lines."""
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from common_jax import renames
 from common_jax.errors import UserError
 from common_jax.fields import from_mapping, require, to_mapping
+from common_jax.training.config import parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,3 +65,19 @@ def test_errors_name_the_location(values, message):
     with pytest.raises(UserError) as error:
         from_mapping(Drawing, values)
     assert str(error.value) == message
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "message"),
+    [
+        ("qanet/squad", "form=triviaqa", r"^config key 'data\.form' is now 'data\.format'$"),
+        ("attconv/snli", "form=texts", r"^unknown config key 'data\.form'"),  # of another package
+    ],
+)
+def test_a_former_key_on_the_command_line_is_refused(monkeypatch, config, key, message):
+    monkeypatch.setitem(renames.CONFIG_KEYS, "qanet_jax", {"data.form": "data.format"})
+    with pytest.raises(UserError, match=message):
+        parse(str(ROOT / f"configs/{config}.py"), [f"--config.data.{key}"])

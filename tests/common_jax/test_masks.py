@@ -1,3 +1,5 @@
+"""What masks allow, their conjunctions, heads' areas, softmax, positions and lengths."""
+
 import typing
 
 import jax
@@ -21,6 +23,7 @@ EVEN, NEAR = (lambda offset: offset % 2 == 0), (lambda offset: abs(offset) < 3)
 RULES = masks.relative(EVEN) & masks.relative(NEAR) & masks.relative(EVEN)
 KEY_VALID, QUERY_VALID = jnp.array([[True, True, False]]), jnp.array([[True, False]])
 IDS = jnp.array([[1, 1, 2, 0]])
+PAIR_OF_ONES = masks.segments(jnp.ones((1, 2), int), jnp.ones((1, 2), int))
 
 
 @pytest.mark.parametrize(
@@ -49,23 +52,15 @@ def test_heads_look_left_and_right_in_turn():
 def test_conjunction_is_the_intersection():
     ids = jnp.array([[1, 1, 2, 2, 2], [3, 3, 3, 0, 0]])
     keep = jnp.array([[True, False, True, True, True], [True, True, False, True, True]])
-    parts = [
-        masks.segments(ids, ids),
-        masks.padding(keep, keep),
-        masks.token_window(3),
-        masks.token_window(7),
-        masks.causal(),
-    ]
+    windows = masks.token_window(3), masks.token_window(7)
     everything = Mask()
+    parts = [masks.segments(ids, ids), masks.padding(keep, keep), *windows, masks.causal()]
     for part in parts:
         everything = everything & part
     separate = np.logical_and.reduce(np.broadcast_arrays(*(expanded(p, 5, 5) for p in parts)))
     np.testing.assert_array_equal(expanded(everything, 5, 5), separate)
     assert everything.window == 3 and everything.direction == "left"
     assert RULES.rules == (EVEN, NEAR)
-
-
-def test_head_area_survives_conjunction():
     area = masks.head_window(3, "wrap")
     for other in (masks.causal(), masks.head_window(1), area):
         for combined in (area & other, other & area):
@@ -79,7 +74,7 @@ def test_head_area_survives_conjunction():
         (masks.causal(), masks.direction("alternate")),
         (masks.head_window(3), masks.head_window(5)),
         (masks.head_window(3), masks.head_window(3, "wrap")),
-        (masks.segments(jnp.ones((1, 2), int), jnp.ones((1, 2), int)),) * 2,
+        (PAIR_OF_ONES, PAIR_OF_ONES),
     ],
 )
 def test_conflicts_raise(one, other):
@@ -95,8 +90,15 @@ def test_windows_are_odd(make, size):
 
 
 @pytest.mark.parametrize("edge", HEAD_EDGES)
-@pytest.mark.parametrize("heads, size", [(1, 1), (3, 3), (4, 3), (8, 5), (8, 7)])
+@pytest.mark.parametrize(
+    "heads, size", [(1, 1), (3, 3), (4, 3), (8, 5), (8, 7), (4, 5), (3, 5), (1, 3)]
+)
 def test_head_table_against_counting(edge, heads, size):
+    """An area may exceed the heads by one, unless it wraps."""
+    if size > heads + (edge in ("truncate", "clamp")):
+        with pytest.raises(ValueError, match="does not fit"):
+            masks.head_table(heads, size, edge)
+        return
     key_heads, value_heads, valid = masks.head_table(heads, size, edge)
     for h in range(heads):
         for n, g in enumerate(range(h - size // 2, h + size // 2 + 1)):
@@ -106,15 +108,6 @@ def test_head_table_against_counting(edge, heads, size):
                 clamped = min(max(g, 0), heads - 1)
                 assert key_heads[h, n] == (clamped if edge == "clamp" else g % heads)
                 assert value_heads[h, n] == (g % heads if edge == "wrap" else clamped)
-
-
-def test_an_area_may_exceed_the_heads_by_one_unless_it_wraps():
-    for edge in ("truncate", "clamp"):
-        assert masks.head_table(4, 5, edge)[0].shape == (4, 5)
-    for heads, size, edges in ((4, 5, ("wrap", "authors")), (3, 5, HEAD_EDGES), (1, 3, HEAD_EDGES)):
-        for edge in edges:
-            with pytest.raises(ValueError, match="does not fit"):
-                masks.head_table(heads, size, edge)
 
 
 @pytest.mark.parametrize("axis", [-1, 1])

@@ -1,8 +1,7 @@
-"""Batches in parallel, and the limit of their memory."""
+"""Batches in parallel; answers as objects, and as the lines that the commands print."""
 
-import os
-import subprocess
-import sys
+import dataclasses
+import json
 import threading
 
 import jax
@@ -10,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attconv_jax.predictor import AttentionMap, Label
 from common_jax.errors import UserError
 from common_jax.predictor import BoundedProgram, InputTooLargeError, outputs_of
-
-QUICK = "JAX_DISABLE_MOST_OPTIMIZATIONS"  # programs with few kernels
+from common_jax.predictor_answer import Answer
+from csan_jax.predictor import Hypothesis, Translation
+from qanet_jax.reading import PredictedSpan, SpanAnswer
 
 
 def test_outputs_are_in_the_order_of_the_batches_and_computed_at_once():
@@ -43,7 +44,7 @@ def test_the_error_of_a_batch_is_raised_in_its_turn(at_once):
 @pytest.mark.parametrize("outputs", [{}, {"y": 1.0}, {"y": np.ones(2)}, {"y": np.ones((1, 3))}])
 def test_a_program_without_the_outputs_is_refused(outputs):
     batches = [{"x": np.ones((2, 5))}]
-    with pytest.raises(UserError, match=r"^the program has no output 'y' with a row"):
+    with pytest.raises(UserError, match="output 'y'"):
         next(outputs_of(lambda _: outputs, batches, 1, ["y"]))
     assert next(outputs_of(lambda _: {"y": np.ones((2, 3))}, batches, 1, ["y"]))["y"].sum() == 6
 
@@ -63,46 +64,59 @@ def test_a_shape_is_compiled_once_for_all_threads():
     assert sorted(traces) == [(3,), (4,)]
 
 
-MANY_SHAPES = """
-import sys
-from pathlib import Path
-
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from common_jax import memory_maps
-from common_jax.errors import UserError
-from common_jax.predictor import BoundedProgram
+MAPS = [[AttentionMap(None, 0, np.array([[0.25, 0.75]])), AttentionMap(1, 0, np.ones((1, 2)))]]
 
 
-@jax.jit
-def many_kernels(_, arrays):
-    x = arrays["x"]
-    for number in range(20):
-        x = jnp.tanh(x @ x.T @ x) / jnp.sum(x, 0, keepdims=True) + jax.nn.softmax(x * number)
-    return {"y": x}
+@pytest.mark.parametrize(
+    "answer,line",
+    [
+        (Translation("Grüße \"an\" alle"), "Grüße \"an\" alle"),
+        (Translation(""), ""),
+        (
+            Translation("ü", hypotheses=[Hypothesis("ü", -0.5), Hypothesis("u", -1.0)]),
+            '{"translation": "ü", "hypotheses": [{"translation": "ü", "score": -0.5}, '
+            '{"translation": "u", "score": -1.0}]}',
+        ),
+        (
+            SpanAnswer(answer="a", start=0, end=1, probability=0.5, next=[]),
+            '{"answer": "a", "start": 0, "end": 1, "probability": 0.5, "next": []}',
+        ),
+        (
+            SpanAnswer(
+                id=7, answer="a", start=0, end=1, probability=0.5,
+                next=[PredictedSpan("b", 2, 3, 0.25)],
+            ),
+            '{"id": 7, "answer": "a", "start": 0, "end": 1, "probability": 0.5, "next": '
+            '[{"answer": "b", "start": 2, "end": 3, "probability": 0.25}]}',
+        ),
+        (
+            Label("no", {"no": 1.0}, 40.75),
+            '{"label": "no", "probabilities": {"no": 1.0}, "score": 40.75}',
+        ),
+        (
+            Label("no", {"no": 1.0}, 40.75, [["a", "b"], ["c"]], MAPS),
+            '{"label": "no", "probabilities": {"no": 1.0}, "score": 40.75, '
+            '"words": [["a", "b"], ["c"]], "layers": '
+            '[[{"text": null, "context": 0, "weights": [[0.25, 0.75]]}, '
+            '{"text": 1, "context": 0, "weights": [[1.0, 1.0]]}]]}',
+        ),
+    ],
+)  # fmt: skip
+def test_the_line_has_the_fields_that_an_answer_has(answer, line):
+    assert answer.line == str(answer) == line
+    assert json.loads(answer.json) == answer.to_dict()
+    if line.startswith("{"):
+        assert answer.json == line
 
 
-maps = lambda: len(memory_maps._MAPS.read_text().splitlines())
-program = BoundedProgram(many_kernels.lower, 1.0)
-run = lambda size: program({}, {"x": np.eye(size)})["y"].shape
-counts = []
-for size in range(3, 15):
-    assert run(size) == (size, size)
-    counts.append(maps())
-    if len(counts) == 2:
-        first, second = counts
-        memory_maps._LIMIT = Path(sys.argv[1])
-        memory_maps._LIMIT.write_text(str(2 * (second + 2 * (second - first))))
-print(max(counts) - first, second - first)
-"""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sum(Answer):
+    translation: str
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits the maps of a process")
-def test_programs_are_released_before_the_memory_maps_are_used_up(tmp_path):
-    env = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", QUICK)}
-    command = [sys.executable, "-c", MANY_SHAPES, tmp_path / "limit"]
-    printed = subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
-    most, each = map(int, printed.split())
-    assert each > 50 and most < 5 * each  # twelve programs would have eleven times as many
+def test_answers_are_equal_by_class_and_fields():
+    """The plain field alone is the line only of its class."""
+    assert Label("a", {"a": 1.0}, 9.5, None, MAPS) == Label("a", {"a": 1.0}, 9.5, None, MAPS)
+    assert len({Translation("a"), Translation("a"), Translation("b")}) == 2
+    assert Translation("a") != Sum("a") and Translation("a") != "a"
+    assert Translation("a").json == Sum("a").line == '{"translation": "a"}'

@@ -7,12 +7,19 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from common_jax import attention as library
 from common_jax import masks
 from common_jax.attention import Bias
 from common_jax.masks import Mask
 from tests.common_jax.attention import numpy_reference
+
+each_implementation = pytest.mark.parametrize("implementation", ["dense", "banded"])
+# Chunked attention supports no area of heads.
+with_and_without_an_area = pytest.mark.parametrize(
+    "implementation,heads", [("dense", 3), ("banded", 3), ("chunked", 1)]
+)
 
 
 def tensors(batch=1, queries=9, keys=None, heads=2, size=3, value_size=4, seed=0):

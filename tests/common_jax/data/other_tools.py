@@ -1,4 +1,5 @@
-"""Files as other tools write them: pyarrow, the Hugging Face hub, json, csv, and compressors."""
+"""Files as other tools write them (pyarrow, the Hugging Face hub, json, csv, compressors), and the
+tables that are read from them."""
 
 import bz2
 import csv
@@ -15,16 +16,18 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.parquet
+import pytest
+
+from common_jax.bad_examples import BadExamples
+from common_jax.data.layouts import Layout
+from common_jax.data.tables import Table
+from common_jax.errors import UserError
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 def parquet(rows: Rows, features: Mapping[str, Sequence[str]] | None = None) -> bytes:
-    """A parquet file in several row groups.
-
-    Args:
-      features: the names of labels by column, as the hub stores them.
-    """
+    """A parquet file in row groups, with names of labels by column as the hub stores them."""
     table = pyarrow.Table.from_pylist(list(rows))
     if features:
         described = {
@@ -114,3 +117,24 @@ def copied(folder, names):
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
     return ",".join(f"copies/{name}" for name in names.split(","))
+
+
+REVIEWS = [Layout("reviews", {"label": ("stars", "label"), "text": ("text", "review")})]
+
+
+def table(folder, name, content, columns=(), layouts=REVIEWS, **options) -> Table:
+    path = Path(folder) / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Table(path, layouts, dict(columns), **options)
+
+
+def fields(made: Table, policy: str = "error") -> list[list[str]]:
+    return [[*row.fields.values()] for row in made.rows(BadExamples(policy))]
+
+
+def fails(made: Table, policy: str = "error") -> str:
+    """The message, one line, without the folder."""
+    with pytest.raises(UserError) as error:
+        fields(made, policy)
+    assert "\n" not in str(error.value)
+    return str(error.value).replace(f"{made.path.parent}/", "")

@@ -15,36 +15,36 @@ from csan_jax.data.packing import PackedBatches, PackedPlan, pack
 COLUMNS = ("source", "target")
 
 
-def make(path, rows: int, seed: int = 0, packed: bool = False) -> Batches:
-    random = np.random.default_rng(seed)
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("corpus")
+    random = np.random.default_rng(0)
     with Writer(path, COLUMNS) as writer:
-        for _ in range(rows):
+        for _ in range(61):
             writer.append({c: random.integers(1, 99, random.integers(0, 20)) for c in COLUMNS})
-    corpus = Corpus.open(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(path) -> Corpus:
+    return Corpus.open(path)
+
+
+def in_buckets(corpus) -> Batches:
     lengths = corpus.lengths(*COLUMNS)
-    if packed:
-        return PackedBatches(
-            corpus, COLUMNS, PackedPlan(lengths, pack(lengths, [32, 30]), 100, seed)
-        )
-    return Batches(corpus, COLUMNS, BucketPlan(lengths, choose_shapes(lengths, 3), 64, seed))
+    return Batches(corpus, COLUMNS, BucketPlan(lengths, choose_shapes(lengths, 3), 64, 0))
 
 
-@pytest.fixture
-def batches(tmp_path) -> Batches:
-    return make(tmp_path / "corpus", 61)
+def in_packs(corpus) -> Batches:
+    lengths = corpus.lengths(*COLUMNS)
+    return PackedBatches(corpus, COLUMNS, PackedPlan(lengths, pack(lengths, [32, 30]), 100, 0))
 
 
-@pytest.fixture
-def packed(tmp_path) -> Batches:
-    return make(tmp_path / "corpus", 61, packed=True)
+each_kind = pytest.mark.parametrize("make", [in_buckets, in_packs])
 
 
-@pytest.fixture(params=["batches", "packed"])
-def of_either_kind(request) -> Batches:
-    return request.getfixturevalue(request.param)
-
-
-def test_batches_hold_the_corpus(batches):
+def test_batches_hold_the_corpus(corpus):
+    batches = in_buckets(corpus)
     epoch = batches.epoch(4)
     assert len(epoch) == len(batches) == len(list(epoch))
     shapes = [
@@ -53,19 +53,25 @@ def test_batches_hold_the_corpus(batches):
     ]
     assert all({name: a.shape for name, a in batch.items()} in shapes for batch in epoch)
     indices = []
-    for batch in epoch:
+    for number, batch in enumerate(epoch):
         assert all(array.dtype == np.int32 for array in batch.values())
         for at, index in enumerate(batch["index"]):
             for column in COLUMNS:
-                tokens = batches.corpus.row(int(index), column).tolist() if index >= 0 else []
+                tokens = corpus.row(int(index), column).tolist() if index >= 0 else []
                 row = batch[column][at].tolist()
                 assert row == tokens + [0] * (len(row) - len(tokens))
-        indices += batch["index"][batch["index"] >= 0].tolist()
+        own = batch["index"][batch["index"] >= 0].tolist()
+        assert batches.examples((4, number)).tolist() == own
+        indices += own
     assert sorted(indices) == list(range(61))
+    lengths = corpus.lengths("target")
+    plan = BucketPlan(lengths, choose_shapes(lengths, 2), 64, seed=None)
+    assert list(Batches(corpus, ("target",), plan).epoch(0)[0]) == ["index", "target"]
 
 
-def test_packed_batches_hold_the_corpus(packed):
+def test_packed_batches_hold_the_corpus(corpus):
     """Every sentence is restored by its segment ids."""
+    packed = in_packs(corpus)
     (rows,), (widths,) = packed.plan.rows.tolist(), packed.plan.shapes.tolist()
     columns = dict(zip(COLUMNS, widths, strict=True)).items()
     shapes = {f"{c}{end}": (rows, width) for c, width in columns for end in ("", "_segments")}
@@ -88,7 +94,7 @@ def test_packed_batches_hold_the_corpus(packed):
                 tokens = batch[column][at].tolist()
                 expected, numbers = [], []
                 for segment, example in enumerate(examples[:size], start=1):
-                    sentence = packed.corpus.row(int(example), column).tolist()
+                    sentence = corpus.row(int(example), column).tolist()
                     expected += sentence
                     numbers += [segment] * len(sentence)
                 padding = [0] * (len(tokens) - len(expected))
@@ -98,82 +104,56 @@ def test_packed_batches_hold_the_corpus(packed):
     assert sorted(indices) == list(range(61))
 
 
-def test_examples_of_a_position(of_either_kind):
-    batches = of_either_kind
-    packed = isinstance(batches.plan, PackedPlan)
-    positions = [(e, b) for e in range(2) for b in range(len(batches))]
-    for position, (_, batch) in zip(positions, stream(batches), strict=False):
-        examples = batches.examples(position).tolist()
-        first = batch["index"][batch["index"] >= 0].tolist()
-        assert set(first) <= set(examples) and (packed or first == examples)
-    assert np.array_equal(batches.examples((0, len(batches))), batches.examples((1, 0)))
-
-
-def test_columns_may_be_a_part(batches):
-    lengths = batches.corpus.lengths("target")
-    plan = BucketPlan(lengths, choose_shapes(lengths, 2), 64, seed=None)
-    batch = Batches(batches.corpus, ("target",), plan).epoch(0)[0]
-    assert list(batch) == ["index", "target"]
-
-
-def _same(one, other) -> bool:
+def same(one, other) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in one)
 
 
-def test_stream_resumes_at_every_position(of_either_kind):
+@each_kind
+def test_stream_resumes_at_every_position(corpus, make):
     """Also far away; the end of an epoch is the start of the next."""
-    batches, size = of_either_kind, len(of_either_kind)
+    batches = make(corpus)
+    size = len(batches)
     streamed = list(itertools.islice(stream(batches), 2 * size + 3))
     expected = [(e, b) for e in range(3) for b in range(size)]
     assert [position for position, _ in streamed] == expected[1 : len(streamed) + 1]
     for number, (_, batch) in enumerate(streamed):
-        assert _same(batch, batches.epoch(number // size)[number % size])
+        assert same(batch, batches.epoch(number // size)[number % size])
     for done in range(len(streamed) - 2):
         position = streamed[done][0]
         resumed = list(itertools.islice(stream(batches, position), 2))
         for one, (other_place, other) in zip(resumed, streamed[done + 1 :], strict=False):
-            assert one[0] == other_place and _same(one[1], other)
+            assert one[0] == other_place and same(one[1], other)
     for start, (epoch, number) in (((2**30, 1), (2**30, 1)), ((0, size), (1, 0))):
         position, batch = next(stream(batches, start))
-        assert position == (epoch, number + 1) and _same(batch, batches.epoch(epoch)[number])
-
-
-def test_stream_rejects_invalid_positions(batches):
-    for position in ((-1, 0), (0, -1), (0, len(batches) + 1)):
+        assert position == (epoch, number + 1) and same(batch, batches.epoch(epoch)[number])
+    assert np.array_equal(batches.examples((0, size)), batches.examples((1, 0)))
+    for position in ((-1, 0), (0, -1), (0, size + 1)):
         with pytest.raises(ValueError, match="position"):
             stream(batches, position)
 
 
-def test_errors_reach_the_reader(batches):
+def test_errors_reach_the_reader(corpus):
+    batches = in_buckets(corpus)
     batches.plan.shapes[:] = 1
     with pytest.raises(ValueError, match=r"row \d+ of '\w+' has \d+ tokens, over 1"):
-        for _ in itertools.islice(stream(batches), 10):
-            pass
+        list(itertools.islice(stream(batches), 10))
 
 
-LEAVE = """
+PROGRAM = """
 import sys
-sys.path.insert(0, {tests!r})
-from test_batches import make, stream
-batches = make({path!r}, 61)
+import common_jax.data.batches, common_jax.io.files, csan_jax.data.dataset, csan_jax.data.subwords
+print({"jax", "tqdm", "sentencepiece"} & {*sys.modules})
+from common_jax.data.corpus import Corpus
+from tests.common_jax.data.test_batches import in_buckets, stream
+batches = in_buckets(Corpus.open(sys.argv[1]))
 streams = [stream(batches) for _ in range(3)]
 print([next(s)[0] for s in streams])
 streams[0].close()
 """
 
 
-def test_an_open_stream_does_not_hold_up_the_exit(tmp_path):
-    code = LEAVE.format(tests=__file__.rpartition("/")[0], path=str(tmp_path / "c"))
-    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
-    assert done.stdout.startswith("[(0, 1), (0, 1)")
+def test_imports_are_light_and_an_open_stream_does_not_hold_up_the_exit(path):
+    command = [sys.executable, "-c", PROGRAM, path]
+    done = subprocess.run(command, timeout=60, capture_output=True, text=True)
+    assert done.stdout.startswith("set()\n[(0, 1), (0, 1)"), done.stderr
     assert done.returncode == 0, done.stderr
-
-
-def test_importing_is_light():
-    code = (
-        "import sys, common_jax.data.batches, common_jax.io.files, csan_jax.data.subwords, "
-        "csan_jax.data.dataset; "
-        "print(*{'jax', 'tqdm', 'sentencepiece'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

@@ -1,19 +1,19 @@
-"""The prepared corpus: reading and writing, and building once in spite of killed processes."""
+"""The prepared corpus: reading, writing, continuing after a kill, building once; cached arrays."""
 
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import Corpus, Writer, file_identity, prepare
+from common_jax.data.resume import RECORD, delete_record, read_record, write_record
 from common_jax.errors import UserError
 
 ROWS = st.lists(st.tuples(*[st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9)] * 2))
@@ -83,18 +83,20 @@ def test_a_damaged_folder_is_refused(tmp_path):
     assert len(Corpus.open(folder)) == 2
 
 
-def _touch(folder):
+def touch(folder):
     (folder / "done").touch()
 
 
-def test_prepare_builds_once_for_each_fingerprint(tmp_path):
+def test_prepare_builds_once_for_each_fingerprint(tmp_path, monkeypatch):
+    """Here in a folder of the home folder that is not there yet."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     built = []
 
     def build(folder):
         built.append(folder)
-        _touch(folder)
+        touch(folder)
 
-    one = prepare(tmp_path / "new" / "cache", {"a": 1, "b": [2]}, build)
+    one = prepare("~/new/cache", {"a": 1, "b": [2]}, build)
     assert one == prepare(tmp_path / "new" / "cache", {"b": [2], "a": 1}, build)
     assert one.parent == tmp_path / "new" / "cache" and (one / "done").exists()
     assert json.loads((one / "fingerprint.json").read_text()) == {"a": 1, "b": [2]}
@@ -105,66 +107,33 @@ def test_prepare_builds_once_for_each_fingerprint(tmp_path):
 
 def test_a_folder_of_another_format_is_named(tmp_path, caplog):
     caplog.set_level("INFO")
-    old = prepare(tmp_path, {"translation": 1, "max_length": 9}, _touch)
-    prepare(tmp_path, {"translation": 2, "max_length": 8}, _touch)
+    old = prepare(tmp_path, {"translation": 1, "max_length": 9}, touch)
+    prepare(tmp_path, {"translation": 2, "max_length": 8}, touch)
     assert not caplog.messages
-    new = prepare(tmp_path, {"translation": 2, "max_length": 9}, _touch)
+    new = prepare(tmp_path, {"translation": 2, "max_length": 9}, touch)
     assert new != old and len(caplog.messages) == 1
     assert f"{old} has format 1, and this version reads format 2" in caplog.text
 
 
-def test_prepare_takes_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert prepare("~/cache", {}, _touch).parent == tmp_path / "cache"
-
-
-def test_a_failed_build_leaves_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (UserError("text:3: bad"), "text:3: bad"),
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+            r"data\.cache_dir=.*No space left.*room",
+        ),
+    ],
+)
+def test_a_failed_build_leaves_nothing(tmp_path, error, message):
     def fail(folder):
-        _touch(folder)
-        raise UserError("text:3: bad")
+        touch(folder)
+        raise error
 
-    with pytest.raises(UserError, match="text:3: bad"):
+    with pytest.raises(UserError, match=message):
         prepare(tmp_path, {}, fail)
     assert [p.suffix for p in tmp_path.iterdir()] in ([], [".lock"])
-    assert (prepare(tmp_path, {}, _touch) / "done").exists()
-
-
-def test_trouble_with_the_folder_is_one_line(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"data\.cache_dir=.*file: .*Not a directory|File exists"):
-        prepare(tmp_path / "file", {}, _touch)
-
-    def full(folder):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.raises(UserError, match=r"data\.cache_dir=.*No space left.*has room"):
-        prepare(tmp_path, {}, full)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux, to be another user")
-def test_read_only_folder(tmp_path):
-    """A read-only folder is an error, unless the corpus is already in it."""
-    ready = prepare(tmp_path, {"ready": 1}, _touch)
-    tmp_path.chmod(0o555)
-    code = (
-        "import os, sys\n"
-        "from common_jax.data.corpus import prepare\n"  # before the user changes
-        "import filelock\n"
-        "if os.geteuid() == 0:\n"
-        "    os.seteuid(65534)\n"
-        f"for name in ('ready', 'new'):\n"
-        f"    try: print(prepare({str(tmp_path)!r}, {{name: 1}}, lambda folder: None))\n"
-        "    except Exception as error: print(type(error).__name__, error)\n"
-    )
-    for parent in tmp_path.parents:  # pytest's own folders are closed to others
-        if parent.stat().st_uid == os.geteuid() and parent.stat().st_mode & 0o777 == 0o700:
-            parent.chmod(0o755)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    tmp_path.chmod(0o755)
-    first, second = done.stdout.splitlines()
-    assert first == str(ready), done.stderr
-    assert second.startswith(f"UserError data.cache_dir={tmp_path}: ")
-    assert "Permission denied" in second
+    assert (prepare(tmp_path, {}, touch) / "done").exists()
 
 
 BUILD = """
@@ -182,33 +151,20 @@ print(prepare({cache!r}, {{"a": 1}}, build), flush=True)
 """
 
 
-def _start(tmp_path, seconds):
+def start(tmp_path, seconds):
+    """A process that builds a corpus in the given time, or waits for another that does."""
     code = BUILD.format(log=str(tmp_path / "log"), cache=str(tmp_path / "cache"), seconds=seconds)
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
 
 
-def _builds(tmp_path) -> int:
+def builds(tmp_path) -> int:
     return len((tmp_path / "log").read_text().splitlines())
 
 
 def test_several_processes_build_once(tmp_path):
-    processes = [_start(tmp_path, 1.0) for _ in range(3)]
+    processes = [start(tmp_path, 1.0) for _ in range(3)]
     paths = {process.communicate(timeout=60)[0].splitlines()[-1] for process in processes}
-    assert len(paths) == 1 and _builds(tmp_path) == 1
-
-
-def test_a_killed_build_starts_again(tmp_path):
-    """The process that waited for it builds the corpus."""
-    first = _start(tmp_path, 60)
-    assert first.stdout.readline() == "building\n"
-    second = _start(tmp_path, 0)
-    time.sleep(1)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    path = second.communicate(timeout=60)[0].splitlines()[-1]
-    assert _builds(tmp_path) == 2
-    assert sorted(os.listdir(path)) == ["checksums.json", "done", "fingerprint.json", "part"]
-    assert not list((tmp_path / "cache").glob("*.tmp"))
+    assert len(paths) == 1 and builds(tmp_path) == 1
 
 
 def test_file_identity(tmp_path):
@@ -218,3 +174,70 @@ def test_file_identity(tmp_path):
     assert a == b != c and a["bytes"] == 3
     with pytest.raises(UserError, match="none: No such file"):
         file_identity(tmp_path / "none")
+
+
+def written(path, rows, state=None, *, ends=True):
+    """Writes rows; returns the state after them."""
+    writer = Writer(path, ["a", "b"], state)
+    for a, b in rows:
+        writer.append({"a": a, "b": b})
+    state = writer.state()
+    writer.__exit__(None if ends else KeyboardInterrupt, None, None)
+    return state
+
+
+@settings(max_examples=10)
+@given(rows=ROWS, lost=ROWS, data=st.data())
+def test_a_continued_corpus_has_the_bytes_of_an_uninterrupted_one(
+    tmp_path_factory, rows, lost, data
+):
+    path, other = tmp_path_factory.mktemp("killed"), tmp_path_factory.mktemp("uninterrupted")
+    kill = data.draw(st.integers(0, len(rows)))
+    state = written(path, rows[:kill], ends=False)
+    written(path, lost, state, ends=False)  # after the record
+    assert not (path / "meta.json").exists()
+    written(path, rows[kill:], state)
+    written(other, rows)
+    content = lambda folder: {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert content(path) == content(other)
+    assert len(Corpus.open(path)) == len(rows)
+
+
+def test_a_file_shorter_than_its_record_is_refused(tmp_path):
+    state = written(tmp_path, [([1, 2], [3])], ends=False)
+    (tmp_path / "a.tokens").write_bytes(b"1234")
+    with pytest.raises(UserError, match=r"a\.tokens: shorter than recorded"):
+        Writer(tmp_path, ["a", "b"], state)
+
+
+def test_the_record(tmp_path):
+    assert read_record(tmp_path) == {}
+    write_record(tmp_path, {"pairs": 3})
+    assert read_record(tmp_path) == {"pairs": 3}
+    (tmp_path / RECORD).write_text("{")
+    (tmp_path / f"{RECORD}.1234.partial").write_text("{")
+    assert read_record(tmp_path) == {}
+    delete_record(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+ARRAYS = {"one": np.arange(1000), "two": np.eye(3)}
+
+
+def fetch(folder, name="plan"):
+    """Compares the cached arrays; returns whether they were computed now."""
+    calls = []
+    arrays = cached_arrays(folder, name, lambda: calls.append(1) or ARRAYS)
+    assert arrays.keys() == ARRAYS.keys()
+    assert all(np.array_equal(arrays[k], ARRAYS[k]) for k in ARRAYS)
+    return bool(calls)
+
+
+def test_arrays_are_computed_once_and_again_if_their_file_is_damaged(tmp_path):
+    folder = tmp_path / "corpus" / "plans"
+    folder.parent.mkdir()
+    assert [fetch(folder) for _ in range(3)] == [True, False, False]
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:300])
+    assert [fetch(folder) for _ in range(2)] == [True, False]
+    assert fetch(folder, "other") and len(list(folder.iterdir())) == 2

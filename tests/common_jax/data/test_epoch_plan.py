@@ -1,4 +1,5 @@
-"""The plan: best shapes against brute force, every example once, purity in (seed, epoch)."""
+"""The plan: best shapes against brute force, every example once, purity in (seed, epoch); and the
+shapes of requests' batches."""
 
 import itertools
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from common_jax.data.epoch_plan import BucketPlan, Mixture, choose_shapes
+from common_jax.data.padding import groups, padded, padded_width
 
 
 def _positions(lengths, shapes) -> int:
@@ -46,20 +48,12 @@ def test_shapes_are_the_best_nested_ones(data, columns, max_shapes):
     assert _positions(lengths, shapes) == _brute_force(lengths, max_shapes)
 
 
-def test_no_useless_shapes():
-    assert choose_shapes(np.full((10, 2), 7), 8).tolist() == [[7, 7]]
-    assert choose_shapes(np.zeros((3, 2), int), 8).tolist() == [[1, 1]]
-    assert choose_shapes(np.array([[3, 4], [9, 9]]), 8).tolist() == [[3, 4], [9, 9]]
-
-
-def test_long_columns_stay_fast_and_hold_every_example():
-    random = np.random.default_rng(0)
-    lengths = np.minimum(random.lognormal(5, 1, (200_000, 2)).astype(int), 3000)
-    shapes = choose_shapes(lengths, 8)
-    assert len(shapes) == 8 and (shapes[-1] == lengths.max(0)).all()
-    fits = (lengths[:, None] <= shapes).all(-1)
-    positions = np.where(fits, shapes.sum(-1), 10**9).min(1).sum()
-    assert positions < len(lengths) * lengths.max(0).sum() / 2  # in one shape
+@pytest.mark.parametrize(
+    ("lengths", "shapes"),
+    [([[7, 7]] * 10, [[7, 7]]), ([[0, 0]] * 3, [[1, 1]]), ([[3, 4], [9, 9]], [[3, 4], [9, 9]])],
+)
+def test_no_useless_shapes(lengths, shapes):
+    assert choose_shapes(np.array(lengths), 8).tolist() == shapes
 
 
 @pytest.mark.parametrize(("shape", "shapes"), [((0, 2), 3), ((4, 0), 3), ((4, 2), 0)])
@@ -140,16 +134,18 @@ def test_the_order_is_that_of_plain_loops(seed):
 )
 def test_a_mixture_draws_in_its_shares(sizes, weights, seed):
     """Shares are exact up to one draw of each shape; a corpus repeats only after all of it."""
-    corpus, weights = np.repeat(np.arange(len(sizes)), sizes), weights[: len(sizes)]
+    corpus = np.repeat(np.arange(len(sizes)), sizes)
+    weights = weights[: len(sizes)]
     lengths = np.random.default_rng(seed).integers(1, 9, (len(corpus), 1))
     shapes = np.array([[4], [8]])
     plan = BucketPlan(lengths, shapes, 0, seed, batch_size=4, mixture=Mixture(corpus, weights))
-    drawn = [np.concatenate([b.examples for b in plan.epoch(n)]) for n in range(4)]
+    examples = lambda epoch: np.concatenate([b.examples for b in plan.epoch(epoch)])
+    drawn = [examples(epoch) for epoch in range(4)]
+    assert np.array_equal(examples(2), drawn[2])
     expected = len(corpus) * np.array(weights) / sum(weights)
     for epoch in drawn:
-        np.testing.assert_allclose(
-            np.bincount(corpus[epoch], minlength=len(sizes)), expected, atol=1
-        )
+        shares = np.bincount(corpus[epoch], minlength=len(sizes))
+        np.testing.assert_allclose(shares, expected, atol=1)
         assert len(plan.epoch(0)) == plan.batches
     times = np.bincount(np.concatenate(drawn), minlength=len(corpus))
     for number in range(len(sizes)):
@@ -158,12 +154,40 @@ def test_a_mixture_draws_in_its_shares(sizes, weights, seed):
             assert own.size == 0 or own.max() - own.min() <= 1
 
 
-def test_three_to_one_to_one_is_sixty_twenty_twenty_percent():
-    corpus = np.repeat(np.arange(3), [500, 300, 200])
-    lengths = np.random.default_rng(0).integers(1, 9, (1000, 1))
-    mixture = Mixture(corpus, [3.0, 1.0, 1.0])
-    plan = BucketPlan(lengths, np.array([[4], [8]]), 0, 7, batch_size=8, mixture=mixture)
-    first, other, again = (np.concatenate([b.examples for b in plan.epoch(n)]) for n in (3, 0, 3))
-    for examples in (first, other):
-        assert np.bincount(corpus[examples]).tolist() == [600, 200, 200]
-    assert np.array_equal(first, again) and not np.array_equal(first, other)
+def test_widths_of_requests_hold_their_length_and_are_few():
+    lengths = range(1, 1000)
+    widths = [padded_width(n) for n in lengths]
+    assert all(n <= w <= 1.5 * n + 8 for n, w in zip(lengths, widths, strict=True))
+    assert sorted(set(widths))[:7] == [8, 12, 16, 24, 32, 48, 64]
+
+
+@pytest.mark.parametrize("texts", [1, 2])
+def test_each_request_is_in_one_group_that_holds_it(texts):
+    random = np.random.default_rng(0)
+    lengths = [tuple(each) for each in random.integers(1, 200, (150, texts)).tolist()]
+    indices = []
+    for members, rows, widths in groups(lengths, 500):
+        indices += members
+        assert len(members) <= rows and rows * max(widths) <= 500
+        longest = np.array([lengths[number] for number in members]).max(1)
+        assert max(widths) == padded_width(int(longest.max()))
+        assert max(widths) < 2 * padded_width(int(longest.min()))
+        for number in members:
+            assert all(n <= w for n, w in zip(lengths[number], widths, strict=True))
+    assert sorted(indices) == list(range(150))
+    (group,) = groups([(5,)] * 3, 10_000)
+    assert group.rows == 4  # the fewest
+    assert [g.members for g in groups([(900,), (900,)], 500)] == [[0], [1]]  # too long: alone
+    assert list(groups([], 500)) == []
+    assert padded([[3, 4], [], [5]], 4, 3).tolist() == [[3, 4, 0], [0, 0, 0], [5, 0, 0], [0, 0, 0]]
+
+
+def test_many_requests_have_few_shapes_and_little_padding():
+    random = np.random.default_rng(0)
+    contexts = np.minimum(400, random.gamma(8, 17, 10_000).astype(int) + 20)
+    questions = random.integers(5, 35, 10_000)
+    lengths = list(zip(contexts.tolist(), questions.tolist(), strict=True))
+    batches = [g for start in range(0, 10_000, 512) for g in groups(lengths[start:][:512], 12800)]
+    assert len({(rows, widths) for _, rows, widths in batches}) < 40
+    positions = sum(rows * sum(widths) for _, rows, widths in batches)
+    assert positions < 1.5 * np.sum(lengths)

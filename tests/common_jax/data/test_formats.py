@@ -16,37 +16,24 @@ from common_jax.io.json_files import read_json_array
 from tests.common_jax.data.other_tools import (
     COMPRESSIONS,
     FORMATS,
+    REVIEWS,
     comma_separated,
+    fails,
+    fields,
     indented,
     json_lines,
     json_list,
     parquet,
     tab_separated,
+    table,
     zipped,
 )
 
-LAYOUTS = [Layout("reviews", {"label": ("stars", "label"), "text": ("text", "review")})]
 ROWS = [
     {"id": f"r{n}", "Label": str(n % 5), "text": f'“{n}”, "good"; é \U0001f600 line{n}'}
     for n in range(10)
 ]
 EXPECTED = [[row["Label"], row["text"]] for row in ROWS]
-
-
-def table(folder, name, content, columns=(), layouts=LAYOUTS, **options) -> Table:
-    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return Table(folder / name, layouts, dict(columns), **options)
-
-
-def fields(made, policy="error"):
-    return [[*row.fields.values()] for row in made.rows(BadExamples(policy))]
-
-
-def fails(made) -> str:
-    with pytest.raises(UserError) as error:
-        fields(made, "skip")
-    assert "\n" not in str(error.value)
-    return str(error.value).replace(f"{made.path.parent}/", "")
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -62,116 +49,118 @@ def test_formats_and_compressions(tmp_path, format, compression, caplog):
         )
 
 
-def test_locations_and_other_forms(tmp_path):
-    for name, content, place in (
-        ("t.parquet", parquet(ROWS), ": row 3"),
-        ("t.jsonl", json_lines(ROWS), ":3"),
-        ("t.json", json_lines(ROWS), ":3"),
-        ("t.json", indented(ROWS), ": [2]"),
-        ("t.csv", comma_separated(ROWS, ";", bom=True, lineterminator="\r\n"), ":4"),
-        ("pairs.zip", zipped(comma_separated(ROWS), "t.csv"), ":4"),
-        ("t.txt", tab_separated(ROWS), ":4"),
-    ):
-        made = table(tmp_path, name, content)
-        rows = list(made.rows(BadExamples("error")))
-        assert [[*row.fields.values()] for row in rows] == EXPECTED
-        assert rows[2].place == f"{made.path}{place}" and len({row.place for row in rows}) == 10
+FORMS = {
+    "t.parquet: row 3": parquet(ROWS),
+    "t.jsonl:3": json_lines(ROWS),
+    "t.json:3": json_lines(ROWS),
+    "t.json: [2]": indented(ROWS),
+    "t.csv:4": comma_separated(ROWS, ";", bom=True, lineterminator="\r\n"),
+    "pairs.zip:4": zipped(comma_separated(ROWS), "t.csv"),
+    "t.txt:4": tab_separated(ROWS),
+}
+
+
+@pytest.mark.parametrize("place", FORMS)
+def test_locations_and_other_forms(tmp_path, place):
+    """The place is that of the third row."""
+    made = table(tmp_path, place.partition(":")[0], FORMS[place])
+    rows = list(made.rows(BadExamples("error")))
+    assert [[*row.fields.values()] for row in rows] == EXPECTED
+    assert rows[2].place == f"{tmp_path}/{place}" and len({row.place for row in rows}) == 10
 
 
 NESTED = [{"x": {"de": f"d{n}", "en": f"e{n}", "more": [n]}, "x.y": "flat"} for n in range(4)]
+WRITERS = [("t.parquet", parquet), ("t.jsonl", json_lines), ("t.json", json_list)]
 
 
-def test_columns_by_name_number_and_path(tmp_path):
-    for name, write in (("t.parquet", parquet), ("t.jsonl", json_lines), ("t.json", indented)):
-        made = table(tmp_path, name, write(NESTED), {"label": "x.de", "text": "x.y"})
-        assert fields(made) == [[f"d{n}", "flat"] for n in range(4)]
-    numbers = table(tmp_path, "t.parquet", parquet(ROWS), {"label": 2, "text": -1})
-    assert fields(numbers) == EXPECTED
-    numbers = table(tmp_path, "t.parquet", parquet(ROWS), {"label": 2, "text": 4})
-    assert (
-        fails(numbers)
-        == "data.columns: t.parquet has 3 columns, none with number 4: id, Label, text"
-    )
-    by_name = table(tmp_path, "t.parquet", parquet(NESTED), {"label": "x.fr", "text": "x.y"})
-    assert fails(by_name) == (
-        "data.columns: t.parquet has no column 'x.fr'; it has x, x.de, x.en, x.more, x.y"
-    )
-    by_name = table(tmp_path, "t.jsonl", json_lines(ROWS), {"label": "rating", "text": "text"})
-    assert fails(by_name) == "data.columns: t.jsonl has no column 'rating'; it has id, Label, text"
+@pytest.mark.parametrize(("name", "write"), WRITERS)
+def test_columns_by_path_and_those_that_are_not_known_or_not_certain(tmp_path, name, write):
+    made = table(tmp_path, name, write(NESTED), {"label": "x.de", "text": "x.y"})
+    assert fields(made) == [[f"d{n}", "flat"] for n in range(4)]
+    unknown = fails(table(tmp_path, name, write(NESTED)), "skip")
+    assert unknown.startswith(f"{name}: no columns that are known: x, x.de, x.en, x.more, x.y; ")
+    assert unknown.endswith("; set data.columns=label=NAME,text=NAME with names of columns")
+    both = table(tmp_path, name, write([{"stars": "1", "label": "2", "review": "a"}]))
+    assert fails(both, "skip").startswith(f"{name}: several columns can be the label: stars, label")
 
 
-def test_columns_that_are_not_known_or_not_certain(tmp_path):
-    advice = "; set data.columns=label=NAME,text=NAME with names of columns"
-    for name, write in (("t.parquet", parquet), ("t.jsonl", json_lines), ("t.json", json_list)):
-        made = table(tmp_path, name, write(NESTED))
-        known = "x, x.de, x.en, x.more, x.y"
-        assert fails(made) == f"{name}: no columns that are known: {known}{advice}"
-        made = table(tmp_path, name, write([{"stars": "1", "label": "2", "review": "a"}]))
-        assert fails(made).startswith(
-            f"{name}: several columns can be the label: stars, label; set"
-        )
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "expected"),
+    [
+        ("t.parquet", parquet(ROWS), (2, -1), EXPECTED),
+        ("t.parquet", parquet(ROWS), (2, 4), "t.parquet has 3 columns, none with number 4: id, "),
+        ("t.parquet", parquet(NESTED), ("x.fr", "x.y"), "t.parquet has no column 'x.fr'; it has x"),
+        ("t.jsonl", json_lines(ROWS), ("rating", "text"), "t.jsonl has no column 'rating'; it has"),
+        ("t.jsonl", json_lines(ROWS), (2, 1), "t.jsonl: columns of JSON have no numbers"),
+        ("t.jsonl", json_lines(ROWS), (1, 3), "t.jsonl: columns of JSON have no numbers"),
+        ("t.json", json_list(ROWS), (-2, -1), "t.json: columns of JSON have no numbers"),
+        # 1, 2 as in a table without a header
+        ("t.json", b'[{"text": "a", "label": "3"}]', (1, 2), [["3", "a"]]),
+        ("t.jsonl", b'{"text": "a", "label": "3"}', (1, 2), [["3", "a"]]),
+    ],
+)
+def test_columns_by_name_and_number(tmp_path, name, content, columns, expected):
+    made = table(tmp_path, name, content, zip(("label", "text"), columns, strict=True))
+    if isinstance(expected, list):
+        assert fields(made) == expected
+    else:
+        assert fails(made, "skip").startswith(f"data.columns: {expected}")
+
+
+def test_two_columns_of_one_name(tmp_path):
     twice = pyarrow.table([["1"], ["2"], ["a"]], names=["label", "label", "text"])
     with pyarrow.OSFile(str(tmp_path / "two.parquet"), "wb") as file:
         pyarrow.parquet.write_table(twice, file)
-    made = Table(tmp_path / "two.parquet", LAYOUTS, {"label": "label", "text": "text"})
-    assert fails(made) == "two.parquet: several columns are named 'label'; rename one of them"
+    made = Table(tmp_path / "two.parquet", REVIEWS, {"label": "label", "text": "text"})
+    assert fails(made).startswith("two.parquet: several columns are named 'label'")
 
 
-def test_a_layout_of_which_all_columns_are_there(tmp_path, caplog):
+@pytest.mark.parametrize(("name", "write"), WRITERS[:2])
+def test_a_layout_of_which_all_columns_are_there(tmp_path, name, write, caplog):
     caplog.set_level(logging.INFO)
     layouts = [
         Layout("first", {"label": ("a",), "text": ("b",)}, {"id": ("key", "id")}),
         Layout("second", {"label": ("b",), "text": ("c.d",)}),
     ]
-    both = [
-        {"a": "1", "b": "2", "c": {"d": "3"}, "id": 7},
-        {"a": "1", "b": "2", "c": None, "id": 8},
-    ]
-    for name, write in (("t.parquet", parquet), ("t.jsonl", json_lines)):
-        assert fields(table(tmp_path, name, write(both), layouts=layouts)) == [
-            ["1", "2", "7"], ["1", "2", "8"]]  # fmt: skip
-        rest = [{name: row[name] for name in "bc"} for row in both[:1]]
-        assert fields(table(tmp_path, name, write(rest), layouts=layouts)) == [["2", "3"]]
-        assert "columns as in second: label = b, text = c.d" in caplog.messages[-1]
+    first = {"a": "1", "b": "2", "c": {"d": "3"}, "id": 7}
+    second = {"a": "1", "b": "2", "c": None, "id": 8}
+    made = table(tmp_path, name, write([first, second]), layouts=layouts)
+    assert fields(made) == [["1", "2", "7"], ["1", "2", "8"]]
+    rest = [{name: first[name] for name in "bc"}]
+    assert fields(table(tmp_path, name, write(rest), layouts=layouts)) == [["2", "3"]]
+    assert "columns as in second: label = b, text = c.d" in caplog.messages[-1]
     text = table(tmp_path, "t.csv", "key,B,a\nk,2,1\n", layouts=layouts)
     assert fields(text) == [["1", "2", "k"]]
 
 
 def test_values_of_another_form_are_bad_examples(tmp_path):
-    rows = [{"label": "1", "text": {"en": "a"}}, {"label": "2", "text": ["x"]},
-            {"label": "3", "text": None}, {"text": {"en": "b"}}, ["list"]]  # fmt: skip
+    null = {"label": "3", "text": None}
+    rows = [{"label": "1", "text": {"en": "a"}}, {"label": "2", "text": ["x"]}, null]
+    rows += [{"text": {"en": "b"}}, ["list"]]
     made = table(tmp_path, "t.jsonl", json_lines(rows), {"label": "label", "text": "text.en"})
     bad_examples = BadExamples("skip")
     assert len(list(made.rows(bad_examples))) == 1
     ((_, entry),) = bad_examples.counts.items()
     assert entry["count"] == 4
-    assert entry["first"][0] == f"{made.path}:2: text: a list where an object is needed"
-    nulls = table(tmp_path, "t.parquet", parquet([rows[2], {"label": "4", "text": "a"}]))
-    with pytest.raises(UserError, match=r"t\.parquet: row 1\.text: null where a string is nee"):
-        fields(nulls)
+    assert entry["first"][0].startswith(f"{made.path}:2: text: a list")
+    nulls = table(tmp_path, "t.parquet", parquet([null, {"label": "4", "text": "a"}]))
+    assert fails(nulls).startswith("t.parquet: row 1.text: null")
     assert fields(nulls, "skip") == [["4", "a"]]
 
 
 GOOD = parquet(ROWS)
+TWICE = b'[\n{"label": "1", "text": "a", "text": "b"}]'
 NONE = [
     ("t.parquet", b"", "t.parquet: not a parquet file that can be read (Parquet file size is 0"),
-    ("t.parquet", b"a,b\n1,2\n", "t.parquet: not a parquet file that can be read ("),
-    ("t.parquet", GOOD[:-20], "t.parquet: not a parquet file that can be read ("),
-    ("t.parquet", GOOD[:40] + b"\0" * 60 + GOOD[100:], "t.parquet: not a parquet file that can be"),
-    ("t.jsonl", indented(ROWS), "t.jsonl:1: a list where JSON lines, an object a line, are needed"),
-    (
-        "t.jsonl",
-        json_list(ROWS),
-        "t.jsonl:1: a list where JSON lines, an object a line, are needed",
-    ),
-    ("t.jsonl", b'{\n"label": "1"}', "t.jsonl:1: an object over several lines where an obje"),
-    ("t.json", b'{\n"label": "1"}', "t.json:1: an object over several lines where an object a li"),
-    ("t.json", b'[\n{"label": "1", "text": "a"},\n{"label" "1"}]', "t.json:3:10: not JSON (Exp"),
-    (
-        "t.json",
-        b'[\n{"label": "1", "text": "a", "text": "b"}]',
-        "t.json:2:1: not JSON (two values of 'text')",
-    ),
+    ("t.parquet", b"a,b\n1,2\n", "t.parquet: not a parquet file"),
+    ("t.parquet", GOOD[:-20], "t.parquet: not a parquet file"),
+    ("t.parquet", GOOD[:40] + b"\0" * 60 + GOOD[100:], "t.parquet: not a parquet file"),
+    ("t.jsonl", indented(ROWS), "t.jsonl:1: a list"),
+    ("t.jsonl", json_list(ROWS), "t.jsonl:1: a list"),
+    ("t.jsonl", b'{\n"label": "1"}', "t.jsonl:1: an object over several lines"),
+    ("t.json", b'{\n"label": "1"}', "t.json:1: an object over several lines"),
+    ("t.json", b'[\n{"label": "1", "text": "a"},\n{"label" "1"}]', "t.json:3:10: not JSON"),
+    ("t.json", TWICE, "t.json:2:1: not JSON (two values of 'text')"),
     ("t.json", b'[{"label": "1", "text": "a"}', "t.json:1:29: not JSON (Expecting ',')"),
     ("t.json", b'[{"label": "\xff"}]', "t.json:1: not UTF-8"),
     ("t.csv.zst", b"label,text\n", "t.csv.zst:1: the zstd data is damaged or cut off ("),
@@ -181,16 +170,16 @@ NONE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "message"), NONE)
+@pytest.mark.parametrize(("name", "content", "message"), NONE, ids=[row[2] for row in NONE])
 def test_a_file_that_is_none(tmp_path, name, content, message):
-    assert fails(table(tmp_path, name, content)).startswith(message)
+    assert fails(table(tmp_path, name, content), "skip").startswith(message)
 
 
 @pytest.mark.parametrize("compression", [".bz2", ".xz", ".zst"])
 def test_a_file_that_is_cut_off(tmp_path, compression):
     content = COMPRESSIONS[compression](comma_separated(ROWS * 500))
     made = table(tmp_path, f"t.csv{compression}", content[: len(content) // 2])
-    assert "data is damaged or cut off (" in fails(made)
+    assert "data is damaged or cut off (" in fails(made, "skip")
 
 
 def test_shards_are_in_the_order_of_their_numbers(tmp_path):
@@ -202,7 +191,7 @@ def test_shards_are_in_the_order_of_their_numbers(tmp_path):
     assert names(find_files(tmp_path, "a-*.csv", "k")) == ["a-1.csv", "a-9.csv", "a-10.csv"]
     for language in ("de", "en"):
         assert names(find_stems(tmp_path, "p-*", language)) == ["p-1.x", "p-9.x", "p-10.x"]
-    with pytest.raises(UserError, match=r"^k=b-\*: no file in .* matches this pattern$"):
+    with pytest.raises(UserError, match=r"^k=b-\*: no file"):
         find_files(tmp_path, "b-*", "k")
     (tmp_path / "a-[1].csv").touch()
     assert names(find_files(tmp_path, "a-[1].csv", "k")) == ["a-[1].csv"]

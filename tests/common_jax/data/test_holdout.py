@@ -1,15 +1,20 @@
-"""Held-out groups: in one split each, of the requested number, a function of the seed."""
+"""Held-out groups and reservoir samples: of the requested number, a function of the seed."""
 
 import collections
+import random
 
+import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.data.holdout import ShuffledGroups, SmallestHashes
+from common_jax.data.sampling import reservoir
 from common_jax.errors import UserError
 
 RULES = (ShuffledGroups, SmallestHashes)
+each_rule = pytest.mark.parametrize("rule", RULES)
 
 
 def hold_out(rule, groups, splits, size, seed):
@@ -21,7 +26,7 @@ def hold_out(rule, groups, splits, size, seed):
     return rows
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each_rule
 @given(
     groups=st.lists(st.integers(0, 9), min_size=1, max_size=40),
     size=st.integers(1, 12),
@@ -52,7 +57,7 @@ def test_whole_groups_are_held_out(rule, groups, size, seed):
     assert hold_out(rule, groups, ["dev", "test"], size, seed) == parts
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each_rule
 def test_another_seed_holds_out_others_and_fewer_splits_the_same(rule):
     groups = [f"text {n}" for n in range(50)]
     chosen = {tuple(hold_out(rule, groups, ["dev"], 10, seed)["dev"]) for seed in range(9)}
@@ -66,3 +71,26 @@ def test_the_choice_is_the_same_as_ever():
     groups = [f"text {n // 2}" for n in range(40)]
     dev = {rule: hold_out(rule, groups, ["dev"], 4, 1)["dev"][::2] for rule in RULES}
     assert dev == {ShuffledGroups: [16, 24], SmallestHashes: [12, 18, 32, 38]}
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda seed: np.random.default_rng(seed).integers,
+        lambda seed: random.Random(seed).randrange,
+    ],
+    ids=["numpy", "python"],
+)
+def test_a_sample_is_the_same_again_of_distinct_items_and_has_each_as_often(draw):
+    for size in (5, 9):
+        assert reservoir(range(5), size, draw(0)) == [0, 1, 2, 3, 4]
+    sample = reservoir(iter(range(10_000)), 1000, draw(0))
+    assert sample == reservoir(range(10_000), 1000, draw(0))
+    assert len(set(sample)) == 1000
+    assert abs(sum(sample) / 1000 - 5000) < 5 * 10_000 / (12 * 1000) ** 0.5
+    counts = collections.Counter[int]()
+    for seed in range(2000):
+        sample = reservoir(iter(range(20)), 6, draw(seed))
+        assert len(set(sample)) == 6
+        counts.update(sample)
+    assert scipy.stats.chisquare([counts[n] for n in range(20)]).pvalue > 1e-3

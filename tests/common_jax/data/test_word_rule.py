@@ -19,88 +19,78 @@ from qanet_jax.config import DataConfig as ReaderData
 from qanet_jax.models.base import WordsConfig as ReaderWords
 
 OWN = {"attconv/pairs", "attconv/rankings", "attconv/texts", "qanet/questions"}
-CONFIGS = [n for n in installed_configs() if not n.startswith("csan/") and n not in OWN]
+CONFIGS = [name for name in installed_configs() if not name.startswith("csan/")]
+TFDS = ["data.source=tfds", "data.tfds=squad", "data.train=train"]
+
+
+def values(name, *overrides):
+    return parse(name, [f"--config.{override}" for override in overrides])
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_config_files_have_the_rule_of_the_published_results(name):
-    assert parse(name, []).words.rule == "english"
-    assert (
-        parse(name, ["--config.words.rows=9000", "--config.data.vectors="]).words.rule == "english"
-    )
-
-
-@pytest.mark.parametrize("name", sorted(OWN))
-def test_config_files_for_own_files_have_the_rule_for_all_scripts(name):
-    assert parse(name, []).words.rule == "unicode"
+def test_config_files_have_the_rule_of_the_published_results_and_own_files_that_for_all(name):
+    rule = "unicode" if name in OWN else "english"
+    assert values(name).words.rule == rule
+    assert values(name, "words.rows=9000", "data.vectors=").words.rule == rule
 
 
 @pytest.mark.parametrize(
     "name", ["qanet/squad_small", "qanet/squad", "attconv/snli", "attconv/yelp"]
 )
 def test_own_files_have_the_rule_for_all_scripts(name, tmp_path):
-    own = "--config.data.train=own.json"
-    assert parse(name, [own]).words.rule == "unicode"
-    assert parse(name, [own, "--config.words.rule=english"]).words.rule == "english"
+    own = "data.train=own.json"
+    assert values(name, own).words.rule == "unicode"
+    assert values(name, own, "words.rule=english").words.rule == "english"
     for rule in ("english", "unicode"):
         (tmp_path / rule / "vocabulary").mkdir(parents=True)
         Vocabulary({"a": 2}, "", rule=rule).save(tmp_path / rule / "vocabulary")
-        given = [own, f"--config.data.vocabulary_from={tmp_path / rule}"]
-        assert parse(name, given).words.rule == rule
-        assert parse(name, [*given, "--config.words.rule=english"]).words.rule == "english"
-    joined = f"{own},{parse(name, []).data.train}"  # augmented: comparable with the corpus alone
-    assert parse(name, [joined]).words.rule == "english"
+        given = f"data.vocabulary_from={tmp_path / rule}"
+        assert values(name, own, given).words.rule == rule
+        assert values(name, own, given, "words.rule=english").words.rule == "english"
+    joined = f"{own},{values(name).data.train}"  # augmented: comparable with the corpus alone
+    assert values(name, joined).words.rule == "english"
+    if name == "qanet/squad":  # a dataset has the rule of the config file
+        assert values(name, *TFDS).words.rule == "english"
 
 
-def test_datasets_have_the_rule_of_the_config_file():
-    overrides = [
-        "--config.data.source=tfds",
-        "--config.data.tfds=squad",
-        "--config.data.train=train",
-    ]
-    assert parse("qanet/squad", overrides).words.rule == "english"
+EN_DE = ["data.source_language=en", "data.target_language=de"]
+
+
+@pytest.mark.parametrize("name", [n for n in installed_configs() if n.startswith("csan/")])
+def test_white_space_of_translations(name):
+    own = ["data.train=own.tsv", "data.source=files", "data.dir=x", *EN_DE]
+    published = "blanks" if name == "csan/pairs" else "keep"
+    assert values(name, *EN_DE).data.white_space == published
+    assert values(name, *own).data.white_space == "blanks"
+    assert values(name, *own, "data.white_space=keep").data.white_space == "keep"
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "data"),
+    ("config", "section", "key", "now", "earlier"),
     [
-        (ReaderConfig, ReaderWords(rows=9), ReaderData(dir="x")),
-        (PairsConfig, PairsWords(), PairsData(dir="x", train="t.tsv")),
+        (
+            ReaderConfig(words=ReaderWords(rows=9), data=ReaderData(dir="x")),
+            *("words", "rule", "unicode", "english"),
+        ),
+        (
+            PairsConfig(words=PairsWords(), data=PairsData(dir="x", train="t.tsv")),
+            *("words", "rule", "unicode", "english"),
+        ),
+        (Translator(data=Parallel(dir="x")), "data", "white_space", "blanks", "keep"),
     ],
+    ids=["reader", "pairs", "translator"],
 )
-def test_configs_of_earlier_versions_have_their_rule(kind, words, data):
-    values = to_config_dict(kind(words=words, data=data)).to_dict()
-    assert from_values(kind, values).words.rule == "unicode"
-    del values["words"]["rule"]
-    assert from_values(kind, values).words.rule == "english"
-
-
-TRANSLATION = [name for name in installed_configs() if name.startswith("csan/")]
-EN_DE = ["--config.data.source_language=en", "--config.data.target_language=de"]
-
-
-@pytest.mark.parametrize("name", TRANSLATION)
-def test_white_space_of_translations(name):
-    own, keep = "--config.data.train=own.tsv", "--config.data.white_space=keep"
-    published = "blanks" if name == "csan/pairs" else "keep"
-    assert parse(name, EN_DE).data.white_space == published
-    files = "--config.data.source=files", "--config.data.dir=x"
-    assert parse(name, [own, *files, *EN_DE]).data.white_space == "blanks"
-    assert parse(name, [own, *files, keep, *EN_DE]).data.white_space == "keep"
-
-
-def test_translators_of_earlier_versions_keep_white_space():
-    values = to_config_dict(Translator(data=Parallel(dir="x"))).to_dict()
-    assert from_values(Translator, values).data.white_space == "blanks"
-    del values["data"]["white_space"]
-    assert from_values(Translator, values).data.white_space == "keep"
+def test_configs_of_earlier_versions_have_their_rule(config, section, key, now, earlier):
+    stored = to_config_dict(config).to_dict()
+    assert getattr(getattr(from_values(type(config), stored), section), key) == now
+    del stored[section][key]
+    assert getattr(getattr(from_values(type(config), stored), section), key) == earlier
 
 
 def test_another_runs_vocabulary_needs_its_rule(tmp_path):
     Vocabulary({"a": 2}, "", rule="unicode").save(tmp_path)
     assert given_vocabulary(tmp_path, "unicode", 9).rule == "unicode"
-    message = "words.rule=english: .* has words of words.rule=unicode; set it to that"
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=r"words\.rule=english: .* words\.rule=unicode"):
         given_vocabulary(tmp_path, "english", 9)
 
 

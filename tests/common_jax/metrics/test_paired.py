@@ -1,4 +1,4 @@
-"""Paired tests against SciPy and by enumeration."""
+"""Paired tests and intervals over seeds, against SciPy and by enumeration."""
 
 import itertools
 import math
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.metrics.paired import mcnemar, paired_t, permutation_p
+from common_jax.metrics.seeds import interval_of_means
 
 RANDOM = np.random.default_rng(0)
 
@@ -26,10 +27,9 @@ def test_the_t_test_is_scipys(count):
 
 
 def test_the_detectable_difference_is_detected_in_80_of_100_samples():
-    spread, count = 2.0, 200
-    detectable = paired_t(RANDOM.permutation(np.linspace(-1, 1, count)) * spread).detectable
-    deviation = np.std(np.linspace(-1, 1, count) * spread, ddof=1)
-    samples = RANDOM.normal(detectable, deviation, (4000, count))
+    differences = np.linspace(-2, 2, 200)
+    detectable = paired_t(RANDOM.permutation(differences)).detectable
+    samples = RANDOM.normal(detectable, np.std(differences, ddof=1), (4000, 200))
     power = np.mean([paired_t(sample).p < 0.05 for sample in samples])
     assert power == pytest.approx(0.8, abs=0.03)  # 4.7 standard errors
 
@@ -38,11 +38,8 @@ def test_the_detectable_difference_is_detected_in_80_of_100_samples():
 def test_differences_without_spread(shift, p):
     result = paired_t(np.full(4, shift))
     assert (result.mean, result.low, result.high, result.p) == (shift, shift, shift, p)
-
-
-def test_one_difference_has_no_spread():
     with pytest.raises(ValueError, match="1 differences: at least 2"):
-        paired_t(np.ones(1))
+        paired_t(np.full(1, shift))
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=9))
@@ -82,3 +79,18 @@ def test_mcnemars_test_of_many_pairs_is_chi_square_and_close_to_the_sum(wins, lo
         expected = (abs(wins - losses) - 1) ** 2 / (wins + losses)
         assert p == pytest.approx(scipy.stats.chi2.sf(expected, 1))
     assert p == pytest.approx(binomial(wins, losses), abs=0.005)
+
+
+def test_the_interval_of_one_group_of_seeds_is_students():
+    values = [20.1, 20.9, 19.7, 20.4]
+    low, high = scipy.stats.t.interval(0.95, 3, np.mean(values), scipy.stats.sem(values))
+    assert interval_of_means([values]) == pytest.approx([(high - low) / 2])
+
+
+def test_groups_of_seeds_share_one_standard_deviation():
+    groups = [[1.0, 3.0], [10.0, 10.0, 13.0], [5.0]]
+    pooled = np.sqrt((2.0 + 6.0) / 3)  # sums of squares 2, 6 and 0 with 1, 2 and 0 degrees
+    halves = [scipy.stats.t.ppf(0.975, 3) * pooled / np.sqrt(len(group)) for group in groups]
+    assert interval_of_means(groups) == pytest.approx(halves)
+    assert interval_of_means([[1.0], [2.0]]) == [None, None]  # no second seed
+    assert interval_of_means([]) == []

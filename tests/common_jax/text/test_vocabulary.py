@@ -38,6 +38,9 @@ def test_the_most_frequent_characters_have_numbers():
     assert rows.dtype == np.int32
     assert rows.tolist() == [[3, 2, 4, 0], [1, 0, 0, 0], [0, 0, 0, 0], [4, 3, 2, 2]]
     assert vocabulary.char_ids([], 4).shape == (0, 4)
+    counts = Counter({"北京": 2, "京": 1, "a": 1})  # 京 3, 北 2, a 1
+    assert Vocabulary.make(counts, 9, 4).char_coverage(counts) == (5 / 6, 5)
+    assert Vocabulary.make(counts, 9, 5).char_coverage(counts) == (1, 5)
 
 
 def test_unknown_words_share_numbers_by_their_hash(tmp_path):
@@ -69,12 +72,6 @@ def test_the_rule_of_words_is_stored_unless_it_is_that_of_earlier_versions(tmp_p
         Vocabulary.load(tmp_path)
     fixed = Vocabulary.make(COUNTS, Vectors({}, TABLE[:0], {}), 9, rule="unicode")
     assert fixed.extended(VECTORS).rule == "unicode"
-
-
-def test_coverage_of_characters():
-    counts = Counter({"北京": 2, "京": 1, "a": 1})  # 京 3, 北 2, a 1
-    assert Vocabulary.make(counts, 9, 4).char_coverage(counts) == (5 / 6, 5)
-    assert Vocabulary.make(counts, 9, 5).char_coverage(counts) == (1, 5)
 
 
 def test_fixed_vectors():
@@ -120,45 +117,51 @@ def test_what_is_saved_is_what_is_loaded(tmp_path_factory, counts, fixed):
         np.testing.assert_array_equal(loaded.vectors(numbers), saved.vectors(numbers))
 
 
-def test_compatible_vocabularies():
-    """With fixed vectors, the same words need the same vectors, not the same ids."""
-    fixed, trained = Vocabulary({"a": 2, "b": 3}, "xy", TABLE), Vocabulary({"a": 2, "b": 3}, "xy")
-    more = np.concatenate([TABLE[1:], TABLE[:1], TABLE])  # the same vectors in other rows
-    for other, compatible in [
-        (fixed, True),
-        (Vocabulary({"b": 2, "a": 4, "c": 5}, ["x", "y"], more), True),
-        (Vocabulary({"c": 2}, "xy", TABLE), True),
-        (Vocabulary({"a": 3, "b": 2}, "xy", TABLE), False),
-        (Vocabulary({"a": 2, "b": 3}, "yx", TABLE), False),
-        (Vocabulary({"a": 2, "b": 3}, "xy", TABLE + 1), False),
-        (Vocabulary({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
-        (trained, False),
-    ]:
-        assert fixed.compatible_with(other) is other.compatible_with(fixed) is compatible
-    assert trained.compatible_with(Vocabulary({"a": 2, "b": 3}, "xy"))
-    for words in ({"a": 2}, {"a": 2, "b": 3, "c": 4}, {"a": 3, "b": 2}):
-        assert not trained.compatible_with(Vocabulary(words, "xy"))
+MORE = np.concatenate([TABLE[1:], TABLE[:1], TABLE])  # the same vectors in other rows
+FIXED, TRAINED = Vocabulary({"a": 2, "b": 3}, "xy", TABLE), Vocabulary({"a": 2, "b": 3}, "xy")
 
 
-def _fails(folder) -> None:
-    with pytest.raises(UserError) as error:
-        Vocabulary.load(folder)
-    assert str(error.value).startswith(f"{folder}: not a complete vocabulary (")
-    assert "\n" not in str(error.value)
+@pytest.mark.parametrize(
+    ("one", "other", "compatible"),
+    [
+        # With fixed vectors, the same words need the same vectors, not the same ids.
+        (FIXED, FIXED, True),
+        (FIXED, Vocabulary({"b": 2, "a": 4, "c": 5}, ["x", "y"], MORE), True),
+        (FIXED, Vocabulary({"c": 2}, "xy", TABLE), True),
+        (FIXED, Vocabulary({"a": 3, "b": 2}, "xy", TABLE), False),
+        (FIXED, Vocabulary({"a": 2, "b": 3}, "yx", TABLE), False),
+        (FIXED, Vocabulary({"a": 2, "b": 3}, "xy", TABLE + 1), False),
+        (FIXED, Vocabulary({"a": 2, "b": 3}, "xy", TABLE[:, :1]), False),
+        (FIXED, TRAINED, False),
+        (TRAINED, Vocabulary({"a": 2, "b": 3}, "xy"), True),
+        (TRAINED, Vocabulary({"a": 2}, "xy"), False),
+        (TRAINED, Vocabulary({"a": 2, "b": 3, "c": 4}, "xy"), False),
+        (TRAINED, Vocabulary({"a": 3, "b": 2}, "xy"), False),
+    ],
+)
+def test_compatible_vocabularies(one, other, compatible):
+    assert one.compatible_with(other) is other.compatible_with(one) is compatible
 
 
 def test_a_vocabulary_that_is_missing_or_broken(tmp_path):
-    _fails(tmp_path)
+    def refused():
+        with pytest.raises(UserError) as error:
+            Vocabulary.load(tmp_path)
+        assert str(error.value).startswith(f"{tmp_path}: not a complete vocabulary (")
+        assert "\n" not in str(error.value)
+
+    refused()
     Vocabulary({"a": 2}, "xy", TABLE).save(tmp_path)
-    text, vectors = tmp_path / "lexicon.json", tmp_path / "vectors.npy"
-    intact = text.read_bytes(), vectors.read_bytes()
-    others = b"[1]", b'{"words": ["a"], "characters": []}', b'{"words": {}}'
-    for broken in (intact[0][:-5], b"", b"\xff", *others):
-        text.write_bytes(broken)
-        _fails(tmp_path)
-    text.write_bytes(intact[0])
-    for broken in (intact[1][:-1], intact[1][:20], b"", b"no array"):
-        vectors.write_bytes(broken)
-        _fails(tmp_path)
-    vectors.write_bytes(intact[1])
+    lexicon, vectors = (tmp_path / name for name in ("lexicon.json", "vectors.npy"))
+    intact = {file: file.read_bytes() for file in (lexicon, vectors)}
+    others = b"", b"\xff", b"[1]", b'{"words": ["a"], "characters": []}', b'{"words": {}}'
+    broken = {
+        lexicon: [intact[lexicon][:-5], *others],
+        vectors: [intact[vectors][:-1], intact[vectors][:20], b"", b"no array"],
+    }
+    for file, contents in broken.items():
+        for content in contents:
+            file.write_bytes(content)
+            refused()
+        file.write_bytes(intact[file])
     assert Vocabulary.load(tmp_path).word_ids(["a"]) == [2]

@@ -1,9 +1,8 @@
-"""Renamed config keys and classes: in stored values, and on the command line."""
+"""Stored configs with renamed keys and classes, and the configs of all stored trials."""
 
 import copy
 import json
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +12,12 @@ from common_jax.deploy import predictor_class
 from common_jax.errors import UserError
 from common_jax.fields import from_mapping, named_class, to_mapping
 from common_jax.predictor import Predictor
-from common_jax.training.config import parse, task_class
+from common_jax.training.config import task_class
 from qanet_jax.config import Config
 from qanet_jax.models.bidaf import BiDAF
 from qanet_jax.predictor import QuestionAnswerer
+from tests.common_jax.test_fields import ROOT
 
-ROOT = Path(__file__).parents[2]
 STORED = {
     "task": "qanet_jax.reader:Reader",
     "model": {"name": "qanet_jax.reader:Net", "word_dim": 50},
@@ -59,16 +58,6 @@ def test_a_run_and_an_export_with_former_names_are_read(tables, tmp_path):
     (tmp_path / "config.json").write_text(stored)
     assert predictor_class(tmp_path) is QuestionAnswerer
     assert named_class("qanet_jax.reader:Predictor", Predictor, "predictor") is QuestionAnswerer
-
-
-def test_a_former_key_on_the_command_line_is_refused_with_the_current_one(tables):
-    with pytest.raises(UserError, match=r"^config key 'data\.form' is now 'data\.format'$"):
-        parse(str(ROOT / "configs/qanet/squad.py"), ["--config.data.form=triviaqa"])
-
-
-def test_only_the_package_of_the_config_has_its_renames(tables):
-    with pytest.raises(UserError, match=r"^unknown config key 'data\.form'"):
-        parse(str(ROOT / "configs/attconv/snli.py"), ["--config.data.form=texts"])
 
 
 def test_without_entries_former_names_are_unknown():
