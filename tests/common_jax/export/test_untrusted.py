@@ -1,20 +1,15 @@
-"""Forged programs of exports: refused before they are compiled, or ended by a limit."""
+"""Forged programs of exports: refused before they are compiled, or ended with their process."""
 
 import contextlib
 import os
 import signal
-import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from safetensors.numpy import save, save_file
+from safetensors.numpy import save_file
 
 from common_jax.errors import UserError
 from common_jax.export.child import ChildPrograms, Limits
@@ -23,7 +18,6 @@ from common_jax.export.stablehlo import Programs
 from common_jax.io.checksums import digests, seal
 from common_jax.predictor import MEMORY
 
-ROOT = Path(__file__).parents[3]
 ARRAYS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 FILE = "program.stablehlo"
 
@@ -47,153 +41,65 @@ def calls(target):
     }
 
 
-def endless(params, arrays):
-    total = jax.lax.while_loop(lambda x: x < 1, lambda x: x * 0.5, jnp.sum(arrays["x"]) * 0)
-    return {"y": total}
-
-
-def huge(params, arrays):
-    grown = jnp.broadcast_to(arrays["x"].reshape(-1)[:1], (2**30,)) + jnp.arange(2.0**30)
-    return {"y": jnp.sort(grown) * params["scale"]}
-
-
 def right(params, arrays):
     sums = arrays["x"].sum(1) * params["scale"]
     return {"y": sums, "layers": [{"z": arrays["x"] + 1}, {"z": sums > 5}]}
 
 
-def child(folder, **limits):
-    return ChildPrograms(folder, None, Limits(**limits))
-
-
-@pytest.fixture
-def ended():
-    """Ends the process of a test."""
-    made = []
-    yield lambda programs: made.append(programs) or programs
-    for programs in made:
+@contextlib.contextmanager
+def child(folder, digests=None, **limits):
+    programs = ChildPrograms(folder, digests, Limits(**limits))
+    try:
+        yield programs
+    finally:
         programs.stop()
 
 
-@pytest.mark.parametrize("make", [Programs, child])
-@pytest.mark.parametrize("target", ["xla_ffi_python_cpu_callback", "unknown", "a name"])
-def test_native_functions_are_refused(target, make, tmp_path, ended):
-    write(tmp_path / "export", calls(target), unchecked=[target])
-    programs = make(tmp_path / "export")
-    if make is child:
-        ended(programs)
+def require_refused(programs, folder, target):
     with pytest.raises(UserError) as error:
         programs.compute(FILE, MEMORY)
-    assert str(tmp_path / "export" / PROGRAMS / FILE) in str(error.value)
+    assert str(folder / PROGRAMS / FILE) in str(error.value)
     assert f"a call of {target!r} is not allowed" in str(error.value)
 
 
-def test_a_child_computes_what_this_process_does(tmp_path, ended):
+TARGETS = ["xla_ffi_python_cpu_callback", "unknown", "a name"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_native_functions_are_refused(target, tmp_path):
+    folder = write(tmp_path / "export", calls(target), unchecked=[target])
+    require_refused(Programs(folder), folder, target)
+
+
+def test_a_child_computes_what_this_process_does(tmp_path):
     folder = write(tmp_path / "export", right)
-    programs = ended(child(folder))
-    expected = Programs(folder).compute(FILE, MEMORY)(ARRAYS)
-    compute = programs.compute(FILE, MEMORY)
-    for _ in range(2):
-        jax.tree.map(np.testing.assert_array_equal, compute(ARRAYS), jax.device_get(expected))
-    with pytest.raises(UserError, match="does not fit the export's settings or vocabulary"):
-        compute({"z": ARRAYS["x"]})
-    os.kill(programs._process.pid, signal.SIGSEGV)
-    with pytest.raises(UserError, match=r"program.stablehlo: ended its process \(SIGSEGV\)"):
-        compute(ARRAYS)
-    assert compute(ARRAYS)["y"].tolist() == [6, 24]  # by a new process
+    expected = jax.device_get(Programs(folder).compute(FILE, MEMORY)(ARRAYS))
+    with child(folder) as programs:
+        compute = programs.compute(FILE, MEMORY)
+        for _ in range(2):
+            jax.tree.map(np.testing.assert_array_equal, compute(ARRAYS), expected)
+        with pytest.raises(UserError, match="does not fit the export's settings or vocabulary"):
+            compute({"z": ARRAYS["x"]})
+        os.kill(programs._process.pid, signal.SIGSEGV)
+        with pytest.raises(UserError, match=r"program.stablehlo: ended its process \(SIGSEGV\)"):
+            compute(ARRAYS)
+        assert compute(ARRAYS)["y"].tolist() == [6, 24]  # by a new process
 
 
-def test_a_loop_is_ended_while_others_are_answered(tmp_path, ended):
-    loop = ended(child(write(tmp_path / "loop", endless), seconds=20.0)).compute(FILE, MEMORY)
-    other = Programs(write(tmp_path / "right", right)).compute(FILE, MEMORY)
-    errors = []
-
-    def run():
-        with pytest.raises(UserError) as error:
-            loop(ARRAYS)
-        errors.append(str(error.value))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    time.sleep(0.5)
-    assert np.asarray(other(ARRAYS)["y"]).tolist() == [6, 24]
-    assert thread.is_alive()
-    thread.join(60)
-    assert errors[0].endswith("program.stablehlo: ran for more than 20 s, and was ended")
-
-
-COMMAND = """
-import os, signal, sys, threading
-from pathlib import Path
-from safetensors.numpy import load
-from common_jax.export.child import ChildPrograms, Limits
-folder, file, number, seconds = sys.argv[1:]
-programs = ChildPrograms(Path(folder), None, Limits(float(seconds)))
-programs._start() if int(number) == signal.SIGSTOP else programs.compute(file, 4.0)
-print(programs._process.pid, flush=True)
-threading.Timer(2.0, os.kill, [os.getpid(), int(number)]).start()
-programs._call(file, 4.0, load(sys.stdin.buffer.read()))
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "seconds"), [(signal.SIGTERM, 200), (signal.SIGKILL, 200), (signal.SIGSTOP, 4)]
-)
-def test_a_loop_ends_with_its_command_and_within_its_time(number, seconds, tmp_path):
-    """Also if the command is stopped before it could end the loop."""
-    folder = write(tmp_path / "loop", endless)
-    arguments = [str(folder), FILE, str(int(number)), str(seconds)]
-    command = [sys.executable, "-c", COMMAND, *arguments]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, **pipes) as parent:
-        parent.stdin.write(save(ARRAYS))
-        parent.stdin.close()
-        process = int(parent.stdout.readline())
-        try:
-            ends = time.monotonic() + 60
-            while is_running(process):
-                assert time.monotonic() < ends
-                time.sleep(0.1)
-        finally:
-            parent.kill()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-
-
-def is_running(process):
-    """Whether a process has not ended; a zombie has."""
-    with contextlib.suppress(FileNotFoundError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    return False
-
-
-@pytest.mark.parametrize("make", [Programs, ChildPrograms])
-@pytest.mark.parametrize("changed", [FILE, PARAMETERS])
-def test_an_exchanged_export_is_refused(changed, make, tmp_path, ended):
-    folder, other = write(tmp_path / "export", right), write(tmp_path / "other", endless)
+def require_refused_when_changed(programs, folder, name):
+    """Exchanges a file of an export that `programs` has loaded."""
+    other = write(folder.with_name("other"), lambda params, arrays: {"y": arrays["x"]})
     save_file({"scale": np.asarray(3, np.float32)}, other / PARAMETERS)
-    seal(folder)
-    limits = [] if make is Programs else [Limits()]
-    programs = make(folder, digests(folder), *limits)
-    if make is ChildPrograms:
-        ended(programs)
-        assert programs.compute(FILE, MEMORY)(ARRAYS)["y"].tolist() == [6, 24]
-        programs.stop()  # as a limit does
-    name = changed if changed == PARAMETERS else f"{PROGRAMS}/{changed}"
     (other / name).replace(folder / name)
     with pytest.raises(UserError, match=f"{name}: has changed since the export was loaded"):
         programs.compute(FILE, MEMORY)(ARRAYS)
 
 
-def test_memory_is_bounded(tmp_path, ended):
-    compute = ended(child(write(tmp_path / "export", huge), memory=2**30)).compute(FILE, MEMORY)
-    with pytest.raises(UserError, match="used more than 1 GiB of memory, and was ended"):
-        compute(ARRAYS)
+FILES = [f"{PROGRAMS}/{FILE}", PARAMETERS]
 
 
-def test_an_answer_that_is_none_is_one_line(tmp_path, ended, monkeypatch):
-    compute = ended(child(write(tmp_path / "export", right))).compute(FILE, MEMORY)
-    for message in (b"", b"[]", b'{"tree": 3}', b'{"error": 1, "tree": {}}'):
-        monkeypatch.setattr(ChildPrograms, "_receive", lambda *_, message=message: message)
-        with pytest.raises(UserError, match="gave no answer that can be read"):
-            compute(ARRAYS)
+@pytest.mark.parametrize("name", FILES)
+def test_an_exchanged_export_is_refused(name, tmp_path):
+    folder = write(tmp_path / "export", right)
+    seal(folder)
+    require_refused_when_changed(Programs(folder, digests(folder)), folder, name)

@@ -1,0 +1,141 @@
+"""Programs of exports in a process of their own: what is refused there, and its limits."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from common_jax.errors import UserError
+from common_jax.export.child import ChildPrograms
+from common_jax.export.stablehlo import Programs
+from common_jax.io.checksums import digests, seal
+from common_jax.predictor import MEMORY
+from tests.common_jax.export.test_untrusted import (
+    ARRAYS,
+    FILE,
+    FILES,
+    TARGETS,
+    calls,
+    child,
+    require_refused,
+    require_refused_when_changed,
+    right,
+    write,
+)
+from tests.launch.tiny_runs import ROOT
+
+
+def endless(params, arrays):
+    total = jax.lax.while_loop(lambda x: x < 1, lambda x: x * 0.5, jnp.sum(arrays["x"]) * 0)
+    return {"y": total}
+
+
+def huge(params, arrays):
+    grown = jnp.broadcast_to(arrays["x"].reshape(-1)[:1], (2**30,)) + jnp.arange(2.0**30)
+    return {"y": jnp.sort(grown) * params["scale"]}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_native_functions_are_refused(target, tmp_path):
+    folder = write(tmp_path / "export", calls(target), unchecked=[target])
+    with child(folder) as programs:
+        require_refused(programs, folder, target)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_exchanged_export_is_refused(name, tmp_path):
+    folder = write(tmp_path / "export", right)
+    seal(folder)
+    with child(folder, digests(folder)) as programs:
+        assert programs.compute(FILE, MEMORY)(ARRAYS)["y"].tolist() == [6, 24]
+        programs.stop()  # as a limit does
+        require_refused_when_changed(programs, folder, name)
+
+
+def test_a_loop_is_ended_while_others_are_answered(tmp_path):
+    def run(loop):
+        with pytest.raises(UserError) as error:
+            loop.compute(FILE, MEMORY)(ARRAYS)
+        return str(error.value)
+
+    other = Programs(write(tmp_path / "right", right)).compute(FILE, MEMORY)
+    folder = write(tmp_path / "loop", endless)
+    with child(folder, seconds=20.0) as loop, ThreadPoolExecutor(1) as pool:
+        loop.compute(FILE, MEMORY)
+        running = pool.submit(run, loop)
+        time.sleep(0.5)
+        assert np.asarray(other(ARRAYS)["y"]).tolist() == [6, 24]
+        assert not running.done()
+        message = running.result(60)
+    assert message.endswith("program.stablehlo: ran for more than 20 s, and was ended")
+
+
+COMMAND = """
+import os, signal, sys, threading
+from pathlib import Path
+from safetensors.numpy import load
+from common_jax.export.child import ChildPrograms, Limits
+folder, file, number, seconds = sys.argv[1:]
+programs = ChildPrograms(Path(folder), None, Limits(float(seconds)))
+programs._start() if int(number) == signal.SIGSTOP else programs.compute(file, 4.0)
+print(programs._process.pid, flush=True)
+threading.Timer(2.0, os.kill, [os.getpid(), int(number)]).start()
+programs._call(file, 4.0, load(sys.stdin.buffer.read()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds"), [(signal.SIGTERM, 200), (signal.SIGKILL, 200), (signal.SIGSTOP, 4)]
+)
+def test_a_loop_ends_with_its_command_and_within_its_time(number, seconds, tmp_path):
+    """Also if the command is stopped before it could end the loop."""
+    folder = write(tmp_path / "loop", endless)
+    arguments = [str(folder), FILE, str(int(number)), str(seconds)]
+    command = [sys.executable, "-c", COMMAND, *arguments]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as parent:
+        parent.stdin.write(save(ARRAYS))
+        parent.stdin.close()
+        process = int(parent.stdout.readline())
+        try:
+            ends = time.monotonic() + 60
+            while is_running(process):
+                assert time.monotonic() < ends
+                time.sleep(0.1)
+        finally:
+            parent.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def is_running(process):
+    """Whether a process has not ended; a zombie has."""
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    return False
+
+
+def test_memory_is_bounded(tmp_path):
+    with child(write(tmp_path / "export", huge), memory=2**30) as programs:
+        compute = programs.compute(FILE, MEMORY)
+        with pytest.raises(UserError, match="used more than 1 GiB of memory, and was ended"):
+            compute(ARRAYS)
+
+
+def test_an_answer_that_is_none_is_one_line(tmp_path, monkeypatch):
+    with child(write(tmp_path / "export", right)) as programs:
+        compute = programs.compute(FILE, MEMORY)
+        for message in (b"", b"[]", b'{"tree": 3}', b'{"error": 1, "tree": {}}'):
+            monkeypatch.setattr(ChildPrograms, "_receive", lambda *_, message=message: message)
+            with pytest.raises(UserError, match="gave no answer that can be read"):
+                compute(ARRAYS)
