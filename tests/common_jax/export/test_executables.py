@@ -39,21 +39,18 @@ def found_only(params, arrays):
     raise CompiledError
 
 
-def test_an_executable_is_found_by_program_and_shapes():
+def test_an_executable_is_found_by_its_program_shapes_and_settings(monkeypatch):
     np.testing.assert_array_equal(program(lower)(BATCH), EXPECTED)
     np.testing.assert_array_equal(program(found_only)(BATCH), EXPECTED)
     doubled = {"w": 2 * PARAMS["w"]}
     np.testing.assert_array_equal(program(found_only, params=doubled)(BATCH), 2 * EXPECTED)
+    with pytest.raises(InputTooLargeError):  # the memory stays limited
+        program(found_only, gigabytes=1e-12)(BATCH)
+    for other in ({"content": b"other"}, {"params": {"w": PARAMS["w"].astype(np.float16)}}):
+        with pytest.raises(CompiledError):
+            program(found_only, **other)(BATCH)
     with pytest.raises(CompiledError):
         program(found_only)({"x": np.zeros((2, 3), np.float32)})
-    with pytest.raises(CompiledError):
-        program(found_only, content=b"other")(BATCH)
-    with pytest.raises(CompiledError):
-        program(found_only, params={"w": PARAMS["w"].astype(np.float16)})(BATCH)
-
-
-def test_other_settings_have_other_executables(monkeypatch):
-    program(lower)(BATCH)
     with jax.default_matmul_precision("float32"), pytest.raises(CompiledError):
         program(found_only)(BATCH)
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
@@ -81,12 +78,6 @@ def test_one_of_jaxs_own_cache_is_not_kept(cache):
 
     np.testing.assert_array_equal(program(lambda *_: Lowered())(BATCH), EXPECTED)
     assert not (cache / executables.FOLDER).exists()
-
-
-def test_memory_stays_limited():
-    program(lower)(BATCH)
-    with pytest.raises(InputTooLargeError):
-        program(found_only, gigabytes=1e-12)(BATCH)
 
 
 def test_the_least_recently_used_are_removed(cache, monkeypatch):

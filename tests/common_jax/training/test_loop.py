@@ -1,45 +1,55 @@
-"""The training loop on a toy task: results, files, resumption and signals."""
+"""The training loop on a toy task: results, files, resumption and requests to stop."""
 
 import dataclasses
 import functools
 import json
+import os
 import re
 import shutil
 import signal
+import time
+from collections import Counter
 
+import jax
 import numpy as np
 import pytest
 
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
 from common_jax.errors import Interrupted, UserError
-from common_jax.training import loop
+from common_jax.io import bucket_state
+from common_jax.training import loop, preemption
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import read_task
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
+from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
 from tests.launch.tiny_runs import lines, numbers
-from tests.toy import Toy, ToyConfig, interrupted_after
+from tests.toy import Toy, ToyConfig, changed, interrupted_after
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once():
+    """The tests' runs have the same few programs, which are quick to compile."""
+    name = "jax_persistent_cache_min_compile_time_secs"
+    before = getattr(jax.config, name)
+    jax.config.update(name, 0.0)
+    yield
+    jax.config.update(name, before)
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
+    rhythm = {"steps": 23, "evaluate_every": 8, "checkpoint_every": 5, "log_every": 3}
     return ToyConfig(
         data=SourceConfig("generated", cache_dir=str(tmp_path_factory.mktemp("cache"))),
-        train=TrainConfig(
-            steps=23, evaluate_every=8, checkpoint_every=5, log_every=3, keep_checkpoints=3
-        ),
+        train=TrainConfig(keep_checkpoints=3, **rhythm),
         mesh=MeshConfig(data=1),
     )
-
-
-def changed(config, section, **values):
-    new = dataclasses.replace(getattr(config, section), **values)
-    return dataclasses.replace(config, **{section: new})
 
 
 def run(config, path):
@@ -182,21 +192,20 @@ def test_load_gives_the_best_checkpoint_as_a_function_on_text(config, tmp_path):
     np.testing.assert_allclose(sums, [6, 27], atol=0.5)
 
 
-def test_load_of_what_is_no_run(tmp_path, config):
-    def refused(path, message):
+def test_folders_without_a_complete_run_cannot_be_loaded(tmp_path, config):
+    def refused(message):
         with pytest.raises(UserError, match=message):
-            load(path)
+            load(tmp_path)
 
-    refused(tmp_path, r"no config\.json")
-    run = tmp_path / "run"
-    RunWriter(run).claim(config)
-    (run / "vocabulary").mkdir()
-    (run / "vocabulary" / "digits.txt").write_text("0123456789")
-    refused(run, "no checkpoint")
-    (run / "config.json").write_text('{"version": 7, "config": {}}')
-    refused(run, "version 7")
-    (run / "config.json").write_text("{")
-    refused(run, r"config\.json:1:2: not JSON")
+    refused(r"no config\.json")
+    RunWriter(tmp_path).claim(config)
+    (tmp_path / "vocabulary").mkdir()
+    (tmp_path / "vocabulary" / "digits.txt").write_text("0123456789")
+    refused("no checkpoint")
+    (tmp_path / "config.json").write_text('{"version": 7, "config": {}}')
+    refused("version 7")
+    (tmp_path / "config.json").write_text("{")
+    refused(r"config\.json:1:2: not JSON")
 
 
 def test_eight_devices_see_the_same_rows_as_one(complete):
@@ -279,6 +288,57 @@ def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp
     assert again["metrics"] == expected["metrics"]
     assert numbers(tmp_path / "run") == numbers(folder)
     assert again["best_step"] == expected["best_step"]
+
+
+def ask(number):
+    os.kill(os.getpid(), number)
+
+
+def test_repeated_requests_of_a_scheduler_are_one_and_answered_between_steps():
+    with PreemptionHandler() as requests:
+        for _ in range(3):
+            ask(signal.SIGTERM)
+        assert requests.received == signal.SIGTERM
+        with pytest.raises(Interrupted), requests.interruptible():
+            pass
+
+
+def test_a_second_ctrl_c_is_not_waited_for():
+    with PreemptionHandler():
+        ask(signal.SIGINT)
+        with pytest.raises(Interrupted):
+            ask(signal.SIGINT)
+
+
+def test_a_second_sigterm_after_a_while_is_not_waited_for(monkeypatch):
+    with PreemptionHandler():
+        ask(signal.SIGTERM)
+        monkeypatch.setattr(preemption, "ECHO_SECONDS", 0.0)
+        with pytest.raises(Interrupted):
+            ask(signal.SIGTERM)
+
+
+class Silent:
+    """A request that is never answered."""
+
+    def result(self, timeout):
+        time.sleep(timeout)
+        raise TimeoutError
+
+
+def test_a_request_ends_waiting_for_a_silent_bucket(monkeypatch):
+    monkeypatch.setattr(bucket_state, "_states", {})
+    monkeypatch.setattr(preemption, "BUCKET_SECONDS", 0.2)
+    bucket = bucket_state.state_of("b", Counter)
+    bucket.state = "answering"
+    alarm = signal.getsignal(signal.SIGALRM)
+    with PreemptionHandler(), pytest.raises(Interrupted, match=r"gs://b: no answer for"):
+        ask(signal.SIGTERM)
+        bucket.answer(Silent)
+    assert (
+        signal.getsignal(signal.SIGALRM) == alarm and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    )
+    assert bucket.state == "given up"
 
 
 def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, tmp_path):
