@@ -17,7 +17,8 @@ from common_jax.io.atomic import writing
 from common_jax.io.lock_state import LockState
 
 
-def set_short_times(monkeypatch):
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch):
     monkeypatch.setattr(lease, "LEASE_SECONDS", 0.6)
     monkeypatch.setattr(lease, "_RENEWAL_SECONDS", 0.06)
     monkeypatch.setattr(lease, "_POLL_SECONDS", 0.03)
@@ -29,7 +30,6 @@ def no_locks(request, monkeypatch):
     def flock(descriptor, operation):
         raise OSError(request.param, os.strerror(request.param))
 
-    set_short_times(monkeypatch)
     monkeypatch.setattr(fcntl, "flock", flock)
 
 
@@ -71,9 +71,8 @@ def test_a_machine_with_locks_heeds_the_lease_of_one_without(tmp_path):
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_holder_that_slept_too_long_writes_nothing_more(ended, tmp_path, monkeypatch):
+def test_a_holder_that_slept_too_long_writes_nothing_more(ended, tmp_path):
     """Not even after the one that took over has ended."""
-    set_short_times(monkeypatch)
     asleep = stopped(tmp_path)
     second = lease_of(tmp_path)
     began = time.monotonic()

@@ -68,23 +68,31 @@ def complete(config, tmp_path_factory):
     return on
 
 
+def signal_after(batches, count, number):
+    """The batches, with a signal during the step after the first `count`."""
+
+    def stream(*args):
+        for index, item in enumerate(batches(*args)):
+            if index == count:
+                signal.raise_signal(number)
+            yield item
+
+    return stream
+
+
 @pytest.mark.parametrize("devices,stops", [(1, [1, 9, 13]), (8, [9])])
-def test_interrupted_and_resumed_is_bit_identical(
-    config, complete, tmp_path, monkeypatch, devices, stops
-):
+def test_interrupted_and_resumed_is_bit_identical(config, complete, tmp_path, devices, stops):
     """Stops before the first checkpoint, and in a later epoch after several restarts."""
     config = changed(config, "mesh", data=devices)
     folder, expected = complete(devices)
-    original = loop.stream
     for count in stops:
-        monkeypatch.setattr(loop, "stream", interrupted_after(original, count))
-        with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "broken")
-    monkeypatch.setattr(loop, "stream", original)
-    broken = run(config, tmp_path / "broken").result
-    assert broken["parameters_sha256"] == expected["parameters_sha256"]
-    assert broken["metrics"] == expected["metrics"]
-    assert numbers(tmp_path / "broken") == numbers(folder)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(loop, "stream", interrupted_after(loop.stream, count))
+            run(config, tmp_path)
+    broken = run(config, tmp_path).result
+    for key in ("parameters_sha256", "metrics"):
+        assert broken[key] == expected[key]
+    assert numbers(tmp_path) == numbers(folder)
     assert broken["resumed_from"] == ([8, 20] if devices == 1 else [8])
 
 
@@ -171,15 +179,21 @@ def test_a_longer_run_keeps_its_schedule_unless_a_new_one_is_asked_for(config, t
         run(other, tmp_path / "old")
 
 
-def test_a_schedule_that_ends_before_the_run_is_refused(config, tmp_path):
-    early = changed(config, "optimizer", cooldown_start=2, cooldown_steps=2)
-    with pytest.raises(UserError, match=r"^train\.steps=23: the learning rate is 0 from step 4 on"):
-        run(early, tmp_path / "run")
-    run(changed(config, "train", steps=4), tmp_path / "run")  # the folder is free
+@pytest.mark.parametrize(
+    "section,values,message",
+    [
+        ("optimizer", {"cooldown_start": 2, "cooldown_steps": 2}, r"^train\.steps=23: .* step 4"),
+        ("train", {"init_from": "nowhere"}, "nowhere: not the folder of a run"),
+    ],
+)
+def test_a_refused_run_leaves_its_folder_free(config, tmp_path, section, values, message):
+    with pytest.raises(UserError, match=message):
+        run(changed(config, section, **values), tmp_path)
+    run(changed(config, "train", steps=1), tmp_path)
 
 
 def test_an_unknown_best_metric_is_refused_before_anything_starts(config, tmp_path):
-    with pytest.raises(UserError, match=r"train\.best_metric='bleu': must be loss | rounded"):
+    with pytest.raises(UserError, match=r"train\.best_metric='bleu': must be loss \| rounded"):
         run(changed(config, "train", best_metric="bleu"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -237,33 +251,19 @@ def test_a_run_stops_when_validations_bring_nothing_better(
     assert run(config, tmp_path / "run").result == result
 
 
-def signal_after(batches, count, number):
-    """The batches, with a signal during the step after the first `count`."""
-
-    def stream(*args):
-        for number_of_batches, item in enumerate(batches(*args)):
-            if number_of_batches == count:
-                signal.raise_signal(number)
-            yield item
-
-    return stream
-
-
 @pytest.mark.parametrize("number,per_call", [(signal.SIGTERM, 1), (signal.SIGINT, 4)])
-def test_a_request_to_stop_is_answered_after_the_step(
-    config, complete, tmp_path, monkeypatch, number, per_call
-):
+def test_a_request_to_stop_is_answered_after_the_step(config, complete, tmp_path, number, per_call):
     config = changed(config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4)
     expected = complete()[1] if per_call == 1 else run(config, tmp_path / "complete").result
-    original, handler = loop.stream, signal.getsignal(number)
-    monkeypatch.setattr(loop, "stream", signal_after(original, 10, number))
-    with pytest.raises(Interrupted, match=r"stopped at step 1\d, which is saved") as caught:
-        run(config, tmp_path / "run")
-    monkeypatch.setattr(loop, "stream", original)
+    handler = signal.getsignal(number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "stream", signal_after(loop.stream, 10, number))
+        with pytest.raises(Interrupted, match=r"stopped at step 1\d, which is saved") as caught:
+            run(config, tmp_path / "run")
     assert caught.value.signal == number and signal.getsignal(number) == handler
-    again = run(config, tmp_path / "run")
-    assert again.result["resumed_from"] == [11 if per_call == 1 else 12]
-    assert again.result["parameters_sha256"] == expected["parameters_sha256"]
+    again = run(config, tmp_path / "run").result
+    assert again["resumed_from"] == [11 if per_call == 1 else 12]
+    assert again["parameters_sha256"] == expected["parameters_sha256"]
 
 
 def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp_path, monkeypatch):
@@ -280,14 +280,14 @@ def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp
 
         monkeypatch.setattr(loop, "evaluate", evaluate)
         with pytest.raises(Interrupted, match=f"stopped at step {step}"):
-            run(config, tmp_path / "run")
-    monkeypatch.setattr(loop, "evaluate", original)
-    again = run(config, tmp_path / "run").result
+            run(config, tmp_path)
+    monkeypatch.undo()
+    again = run(config, tmp_path).result
     folder, expected = complete()
     assert again["resumed_from"] == [8, 16, 23]
-    assert again["metrics"] == expected["metrics"]
-    assert numbers(tmp_path / "run") == numbers(folder)
-    assert again["best_step"] == expected["best_step"]
+    for key in ("metrics", "best_step"):
+        assert again[key] == expected[key]
+    assert numbers(tmp_path) == numbers(folder)
 
 
 def ask(number):
@@ -303,30 +303,22 @@ def test_repeated_requests_of_a_scheduler_are_one_and_answered_between_steps():
             pass
 
 
-def test_a_second_ctrl_c_is_not_waited_for():
+@pytest.mark.parametrize("number,seconds", [(signal.SIGINT, 60.0), (signal.SIGTERM, 0.0)])
+def test_a_second_request_is_not_waited_for(number, seconds, monkeypatch):
+    """Ctrl-C at once, SIGTERM after a while."""
     with PreemptionHandler():
-        ask(signal.SIGINT)
+        ask(number)
+        monkeypatch.setattr(preemption, "ECHO_SECONDS", seconds)
         with pytest.raises(Interrupted):
-            ask(signal.SIGINT)
-
-
-def test_a_second_sigterm_after_a_while_is_not_waited_for(monkeypatch):
-    with PreemptionHandler():
-        ask(signal.SIGTERM)
-        monkeypatch.setattr(preemption, "ECHO_SECONDS", 0.0)
-        with pytest.raises(Interrupted):
-            ask(signal.SIGTERM)
-
-
-class Silent:
-    """A request that is never answered."""
-
-    def result(self, timeout):
-        time.sleep(timeout)
-        raise TimeoutError
+            ask(number)
 
 
 def test_a_request_ends_waiting_for_a_silent_bucket(monkeypatch):
+    class Silent:
+        def result(self, timeout):
+            time.sleep(timeout)
+            raise TimeoutError
+
     monkeypatch.setattr(bucket_state, "_states", {})
     monkeypatch.setattr(preemption, "BUCKET_SECONDS", 0.2)
     bucket = bucket_state.state_of("b", Counter)
@@ -335,10 +327,8 @@ def test_a_request_ends_waiting_for_a_silent_bucket(monkeypatch):
     with PreemptionHandler(), pytest.raises(Interrupted, match=r"gs://b: no answer for"):
         ask(signal.SIGTERM)
         bucket.answer(Silent)
-    assert (
-        signal.getsignal(signal.SIGALRM) == alarm and signal.getitimer(signal.ITIMER_REAL)[0] == 0
-    )
-    assert bucket.state == "given up"
+    assert signal.getsignal(signal.SIGALRM) == alarm
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and bucket.state == "given up"
 
 
 def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, tmp_path):
@@ -354,19 +344,18 @@ def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, t
 
 
 def test_steps_that_are_not_applied_are_shown_and_counted_across_a_restart(
-    config, tmp_path, monkeypatch, capsys
+    config, tmp_path, capsys
 ):
     config = changed(config, "train", steps=5, log_every=5, checkpoint_every=5, evaluate_every=5)
     config = changed(config, "optimizer", learning_rate=1e30)  # only the first step is finite
-    original = loop.stream
-    monkeypatch.setattr(loop, "stream", signal_after(original, 2, signal.SIGTERM))
-    with pytest.raises(Interrupted, match="stopped at step 3"):
-        run(config, tmp_path / "run")
-    monkeypatch.setattr(loop, "stream", original)
-    assert run(config, tmp_path / "run").result["bad_steps"] == 4
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "stream", signal_after(loop.stream, 2, signal.SIGTERM))
+        with pytest.raises(Interrupted, match="stopped at step 3"):
+            run(config, tmp_path)
+    assert run(config, tmp_path).result["bad_steps"] == 4
     shown = [line for line in capsys.readouterr().err.splitlines() if "bad_steps" in line]
     assert [line.partition("  ")[0] for line in shown] == ["step 3/5", "step 5/5"]
-    assert not_finite(RunWriter(tmp_path / "run").metrics()) == "4 of 5 steps not finite"
+    assert not_finite(RunWriter(tmp_path).metrics()) == "4 of 5 steps not finite"
     assert not_finite([{"step": 5, "loss": 1.0}]) == ""
 
 
@@ -376,9 +365,6 @@ def test_a_run_begins_with_the_parameters_of_another(config, complete, tmp_path)
     frozen = changed(config, "optimizer", learning_rate=1e-30)
     second = run(frozen, tmp_path / "second")
     assert second.result["parameters_sha256"] == first["parameters_sha256"]
-    missing = changed(config, "train", init_from=str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match=r"nowhere: not the folder of a run"):
-        run(missing, tmp_path / "third")
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])

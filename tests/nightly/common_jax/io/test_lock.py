@@ -10,12 +10,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.io import lease, lock
-from tests.common_jax.io.test_lock import lease_of, set_short_times, stopped
-
-
-@pytest.fixture(autouse=True)
-def short_times(monkeypatch):
-    set_short_times(monkeypatch)
+from tests.common_jax.io.test_lock import lease_of, short_times, stopped  # noqa: F401
 
 
 def test_other_errors_of_locks_are_errors(tmp_path, monkeypatch):
