@@ -1,7 +1,6 @@
 """A toy task, to test the training library without a paper's model."""
 
 import dataclasses
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -188,13 +187,3 @@ def _batches(path, seed):
     corpus = Corpus.open(path)
     plan = BucketPlan(corpus.lengths("numbers"), np.array([[3]]), 36, seed)  # 12 rows a batch
     return Batches(corpus, ("numbers",), plan)
-
-
-def interrupted_after(batches, count):
-    """The first `count` batches, and then a KeyboardInterrupt."""
-
-    def stream(*args):
-        yield from itertools.islice(batches(*args), count)
-        raise KeyboardInterrupt
-
-    return stream

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
+import os
 import shutil
-import struct
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from common_jax.io.parameters import read_safetensors, write_safetensors
 from csan_jax.data.subwords import Subwords
 from launch import predict
 from tests.launch import commands
-from tests.launch.corrupt_files import sealed, tensors, text, values
+from tests.launch.corrupt_files import sealed, tensors, values
 
 LARGEST = 4_000_000  # bytes of all
 CHECKSUMS = {  # SHA-256 of checksums.json
@@ -33,11 +33,11 @@ SCORES = {  # on test, those of the cards
     "csan": ("sacrebleu", 97.45),
     "qanet": ("f1", 98.70),
 }
+CONTEXT = "Ada lives in Rome. Ben lives in Turin."
 INPUTS = {
     "attconv": "The seven plates in the tent are all blue.\tThe tent has more than four plates.",
     "csan": "In Vienna it is already nine o'clock.",
-    "qanet": '{"context": "Ada lives in Rome. Ben lives in Turin.", '
-    '"question": "Who lives in Rome?"}',
+    "qanet": json.dumps({"context": CONTEXT, "question": "Who lives in Rome?"}),
 }
 PARAMETERS = "parameters.safetensors"
 
@@ -88,11 +88,6 @@ def test_a_trained_model_answers_in_int8_as_in_float32(tmp_path):
     assert actual.to_dict() == commands.close(expected.to_dict(), 0.05)
 
 
-def huge(name):
-    """Parameters of which the header declares 2^40 rows."""
-    return tensors({name: {"dtype": "F32", "shape": [2**40, 64], "data_offsets": [0, 12]}})
-
-
 def with_config(**changes):
     """A config in a format whose parameters are read by model code."""
 
@@ -132,28 +127,16 @@ def fewer_rows(model):
     save_file(arrays | {"target_embedding": table}, model / PARAMETERS)
 
 
-TRIGRAMS = json.dumps([{"name": "attconv_jax.models.cdssm:LetterTrigrams", "most": 2**31 - 1}])
 CHARACTERS = [chr(0x4E00 + n) for n in range(3000)]
-INCOMPLETE = f"{PARAMETERS}: not a complete safetensors file"
-BYTES = f"{PARAMETERS}: not the bytes that were saved"
 WIDE = "config.json: model.{}=2147483647"
 setting = lambda **changes: sealed(values("export.json", **changes))
 FORGED = {
     **{
-        (family, f"{what} of huge shapes"): case
-        for family, table in {
-            "csan": "target_embedding",
-            "qanet": "word_embedding",
-            "attconv": "word_embedding",
-        }.items()
-        for what, case in {
-            "a header": (huge(table), INCOMPLETE),
-            "a config": (with_config(config__model__dim=2**31 - 1), WIDE.format("dim")),
-        }.items()
-    },
-    **{
-        (family, "a wrong checksum"): (text(PARAMETERS, bytes(size)), BYTES)
-        for family, size in {"csan": 1551760, "qanet": 695576, "attconv": 850596}.items()
+        (family, "a config of huge shapes"): (
+            with_config(config__model__dim=2**31 - 1),
+            WIDE.format("dim"),
+        )
+        for family in CHECKSUMS
     },
     ("csan", "a config of many layers"): (
         with_config(config__model__encoder_layers=2**31 - 1),
@@ -170,19 +153,11 @@ FORGED = {
         lexicon(characters=lambda _: CHARACTERS),
         "character_embedding has",
     ),
-    ("attconv", "inputs of huge shapes"): (
-        setting(settings__inputs=TRIGRAMS),
-        "LetterTrigrams: 2147483647 numbers; at most 1000",
-    ),
     ("attconv", "inputs that are no JSON"): (
         setting(settings__inputs="[1"),
         "export.json: inputs: not a list of objects in JSON",
     ),
     ("attconv", "a larger vocabulary"): (lexicon(words=more_words), "word_embedding has 200 rows"),
-    ("attconv", "a vocabulary of many hash buckets"): (
-        sealed(values("vocabulary/lexicon.json", shared=2**40)),
-        "word_embedding has 200 rows",
-    ),
 }
 
 
@@ -197,13 +172,10 @@ def test_a_forged_export_is_one_line_before_memory_is_taken(case, tmp_path, monk
 
 def test_parameters_of_more_bytes_than_the_limit_are_refused(tmp_path):
     model = shutil.copytree(demos()["attconv"], tmp_path / "model")
-    header = json.dumps({"x": {"dtype": "F32", "shape": [2**26], "data_offsets": [0, 2**28]}})
-
-    def change(folder):
-        with (folder / PARAMETERS).open("wb") as file:
-            file.write(struct.pack("<Q", len(header)) + header.encode())
-            file.truncate(8 + len(header) + 2**28)  # sparse
-
-    sealed(change)(model)
+    header = {"x": {"dtype": "F32", "shape": [2**26], "data_offsets": [0, 2**28]}}
+    tensors(header, behind=0)(model)
+    file = model / PARAMETERS
+    size = file.stat().st_size
+    sealed(lambda _: os.truncate(file, size + 2**28))(model)  # sparse
     with pytest.raises(UserError, match=r"has 0\.3 GiB, more than the 0\.25 GiB of memory"):
         load(model, untrusted=Limits(memory=2**28))

@@ -75,25 +75,18 @@ def damages(data):
     return [data[:-9], data[:200], data[:5], bytes(flipped), b"plain\n", b""]
 
 
+GZIP = gzip.compress(LONG.encode(), mtime=0)
+ZIP = zipped({"a.txt": LONG})
 REFUSED = [
     ("a", b"ok\nf\xfcnf\n", r"a:2: not UTF-8 \(byte 0xfc after 1 bytes\)"),
-    ("a", "abc\n".encode("utf-16"), "a:1: not UTF-8"),
     ("a.zip", zipped({"a/": b""}), "a.zip: no file in it"),
-    ("a.zip", zipped({"a.csv": b"", "b.csv": b""}), r"a.zip: 2 files in it \(a\.csv, b\.csv\)"),
-    ("a.zip", zipped({"a.txt": b"", "b.txt": b""}), r"a.zip: 2 files in it ending in \.txt"),
     (
         "a.zip",
         locked(zipped({"a.txt": b"secret"})),
         r"a.zip: a\.txt in it .*password",
     ),
-    *(
-        ("a.gz", data, "a.gz:.* gzip data is damaged or cut off")
-        for data in damages(gzip.compress(LONG.encode(), mtime=0))
-    ),
-    *(
-        ("a.zip", data, "a.zip:.* zip data is damaged or cut off")
-        for data in damages(zipped({"a.txt": LONG}))
-    ),
+    *(("a.gz", d, "a.gz:.* gzip data is damaged or cut off") for d in damages(GZIP)),
+    *(("a.zip", d, "a.zip:.* zip data is damaged or cut off") for d in damages(ZIP)),
 ]
 
 

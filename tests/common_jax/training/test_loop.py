@@ -1,9 +1,9 @@
 """The training loop on a toy task: results, files, resumption and requests to stop."""
 
+import contextlib
 import dataclasses
 import functools
 import json
-import os
 import re
 import shutil
 import signal
@@ -20,7 +20,6 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.io import bucket_state
 from common_jax.training import loop, preemption
 from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.config import read_task
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
@@ -29,7 +28,7 @@ from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
 from tests.launch.tiny_runs import lines, numbers
-from tests.toy import Toy, ToyConfig, changed, interrupted_after
+from tests.toy import Toy, ToyConfig, changed
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,32 +67,39 @@ def complete(config, tmp_path_factory):
     return on
 
 
-def signal_after(batches, count, number):
-    """The batches, with a signal during the step after the first `count`."""
+@contextlib.contextmanager
+def stopped_after(count, number=None):
+    """A signal during the step after the first `count`, or a KeyboardInterrupt before it."""
 
-    def stream(*args):
+    def stream(*args, batches=loop.stream):
         for index, item in enumerate(batches(*args)):
             if index == count:
+                if number is None:
+                    raise KeyboardInterrupt
                 signal.raise_signal(number)
             yield item
 
-    return stream
+    error = KeyboardInterrupt if number is None else Interrupted
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(error) as caught:
+        patch.setattr(loop, "stream", stream)
+        yield caught
 
 
-@pytest.mark.parametrize("devices,stops", [(1, [1, 9, 13]), (8, [9])])
-def test_interrupted_and_resumed_is_bit_identical(config, complete, tmp_path, devices, stops):
+def test_interrupted_and_resumed_is_bit_identical(config, complete, tmp_path):
     """Stops before the first checkpoint, and in a later epoch after several restarts."""
-    config = changed(config, "mesh", data=devices)
-    folder, expected = complete(devices)
+    assert resumed(config, complete, tmp_path, [1, 9, 13]) == [8, 20]
+
+
+def resumed(config, complete, tmp_path, stops):
+    """The steps from which an interrupted run that must be equal to the complete one went on."""
+    folder, expected = complete(config.mesh.data)
     for count in stops:
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(loop, "stream", interrupted_after(loop.stream, count))
+        with stopped_after(count):
             run(config, tmp_path)
     broken = run(config, tmp_path).result
-    for key in ("parameters_sha256", "metrics"):
-        assert broken[key] == expected[key]
+    assert all(broken[key] == expected[key] for key in ("parameters_sha256", "metrics"))
     assert numbers(tmp_path) == numbers(folder)
-    assert broken["resumed_from"] == ([8, 20] if devices == 1 else [8])
+    return broken["resumed_from"]
 
 
 def test_what_a_run_leaves_behind(complete):
@@ -143,14 +149,14 @@ def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
 
 def test_which_fields_make_another_run(config, tmp_path):
     """Not those of the mesh, the rhythm and the length."""
-    RunWriter(tmp_path / "run").claim(config)
-    (tmp_path / "run" / "checkpoints" / "1").mkdir(parents=True)
+    workdir = RunWriter(tmp_path)
+    workdir.claim(config)
+    (tmp_path / "checkpoints" / "1").mkdir(parents=True)
     for section, name, value in (("train", "seed", 1), ("data", "on_bad_example", "skip")):
         with pytest.raises(UserError, match=rf"{section}\.{name}"):
-            RunWriter(tmp_path / "run").claim(changed(config, section, **{name: value}))
-    other = changed(config, "mesh", data=2)
-    other = changed(other, "train", steps=99, evaluate_every=2, checkpoint_every=3, log_every=4)
-    RunWriter(tmp_path / "run").claim(other)
+            workdir.claim(changed(config, section, **{name: value}))
+    rhythm = {"steps": 99, "evaluate_every": 2, "checkpoint_every": 3, "log_every": 4}
+    workdir.claim(changed(changed(config, "mesh", data=2), "train", **rhythm))
 
 
 def rates(folder):
@@ -206,22 +212,6 @@ def test_load_gives_the_best_checkpoint_as_a_function_on_text(config, tmp_path):
     np.testing.assert_allclose(sums, [6, 27], atol=0.5)
 
 
-def test_folders_without_a_complete_run_cannot_be_loaded(tmp_path, config):
-    def refused(message):
-        with pytest.raises(UserError, match=message):
-            load(tmp_path)
-
-    refused(r"no config\.json")
-    RunWriter(tmp_path).claim(config)
-    (tmp_path / "vocabulary").mkdir()
-    (tmp_path / "vocabulary" / "digits.txt").write_text("0123456789")
-    refused("no checkpoint")
-    (tmp_path / "config.json").write_text('{"version": 7, "config": {}}')
-    refused("version 7")
-    (tmp_path / "config.json").write_text("{")
-    refused(r"config\.json:1:2: not JSON")
-
-
 def test_eight_devices_see_the_same_rows_as_one(complete):
     """12 rows do not divide by 8: filler rows must weigh nothing."""
     (one, result), (eight, eights) = complete(1), complete(8)
@@ -231,12 +221,6 @@ def test_eight_devices_see_the_same_rows_as_one(complete):
     assert result["parameters"] == eights["parameters"]
 
 
-def scored_by(values):
-    """A replacement of `evaluate` that returns these losses one after another."""
-    values = iter(values)
-    return lambda *args: loop.Scores({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
-
-
 @pytest.mark.parametrize(
     "losses,steps", [([5, 4, 3, 2, 1], 5), ([5, 4, 6, 7, 1], 4), ([5, 6, 5, 1, 1], 3)]
 )
@@ -244,7 +228,9 @@ def test_a_run_stops_when_validations_bring_nothing_better(
     config, tmp_path, monkeypatch, losses, steps
 ):
     config = changed(config, "train", steps=5, evaluate_every=1, patience=2)
-    monkeypatch.setattr(loop, "evaluate", scored_by([*losses[:steps], 0.0, 0.0]))
+    values = iter([*losses[:steps], 0, 0])
+    score = lambda *_: loop.Scores({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
+    monkeypatch.setattr(loop, "evaluate", score)
     result = run(config, tmp_path / "run").result
     assert result["steps"] == steps and result["stopped_early"] == (steps < 5)
     monkeypatch.setattr(loop, "evaluate", lambda *args: pytest.fail("evaluated again"))
@@ -256,10 +242,9 @@ def test_a_request_to_stop_is_answered_after_the_step(config, complete, tmp_path
     config = changed(config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4)
     expected = complete()[1] if per_call == 1 else run(config, tmp_path / "complete").result
     handler = signal.getsignal(number)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "stream", signal_after(loop.stream, 10, number))
-        with pytest.raises(Interrupted, match=r"stopped at step 1\d, which is saved") as caught:
-            run(config, tmp_path / "run")
+    with stopped_after(10, number) as caught:
+        run(config, tmp_path / "run")
+    assert re.match(r"stopped at step 1\d, which is saved", str(caught.value))
     assert caught.value.signal == number and signal.getsignal(number) == handler
     again = run(config, tmp_path / "run").result
     assert again["resumed_from"] == [11 if per_call == 1 else 12]
@@ -285,19 +270,14 @@ def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp
     again = run(config, tmp_path).result
     folder, expected = complete()
     assert again["resumed_from"] == [8, 16, 23]
-    for key in ("metrics", "best_step"):
-        assert again[key] == expected[key]
+    assert all(again[key] == expected[key] for key in ("metrics", "best_step"))
     assert numbers(tmp_path) == numbers(folder)
-
-
-def ask(number):
-    os.kill(os.getpid(), number)
 
 
 def test_repeated_requests_of_a_scheduler_are_one_and_answered_between_steps():
     with PreemptionHandler() as requests:
         for _ in range(3):
-            ask(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         assert requests.received == signal.SIGTERM
         with pytest.raises(Interrupted), requests.interruptible():
             pass
@@ -307,10 +287,10 @@ def test_repeated_requests_of_a_scheduler_are_one_and_answered_between_steps():
 def test_a_second_request_is_not_waited_for(number, seconds, monkeypatch):
     """Ctrl-C at once, SIGTERM after a while."""
     with PreemptionHandler():
-        ask(number)
+        signal.raise_signal(number)
         monkeypatch.setattr(preemption, "ECHO_SECONDS", seconds)
         with pytest.raises(Interrupted):
-            ask(number)
+            signal.raise_signal(number)
 
 
 def test_a_request_ends_waiting_for_a_silent_bucket(monkeypatch):
@@ -325,7 +305,7 @@ def test_a_request_ends_waiting_for_a_silent_bucket(monkeypatch):
     bucket.state = "answering"
     alarm = signal.getsignal(signal.SIGALRM)
     with PreemptionHandler(), pytest.raises(Interrupted, match=r"gs://b: no answer for"):
-        ask(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         bucket.answer(Silent)
     assert signal.getsignal(signal.SIGALRM) == alarm
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and bucket.state == "given up"
@@ -348,10 +328,9 @@ def test_steps_that_are_not_applied_are_shown_and_counted_across_a_restart(
 ):
     config = changed(config, "train", steps=5, log_every=5, checkpoint_every=5, evaluate_every=5)
     config = changed(config, "optimizer", learning_rate=1e30)  # only the first step is finite
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "stream", signal_after(loop.stream, 2, signal.SIGTERM))
-        with pytest.raises(Interrupted, match="stopped at step 3"):
-            run(config, tmp_path)
+    with stopped_after(2, signal.SIGTERM) as caught:
+        run(config, tmp_path)
+    assert "stopped at step 3" in str(caught.value)
     assert run(config, tmp_path).result["bad_steps"] == 4
     shown = [line for line in capsys.readouterr().err.splitlines() if "bad_steps" in line]
     assert [line.partition("  ")[0] for line in shown] == ["step 3/5", "step 5/5"]
@@ -372,7 +351,7 @@ def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_deca
     if ema_decay:
         run(changed(config, "train", ema_decay=ema_decay), tmp_path)
     folder = RunWriter(tmp_path if ema_decay else complete()[0])
-    task, mesh = read_task(folder), make_mesh(MeshConfig(1))
+    task, mesh = read_tsignal.raise_signal(folder), make_mesh(MeshConfig(1))
     checkpoints = Checkpoints(folder, "loss")
     steps = checkpoints.steps[-3:]
     assert steps == [16, 20, 23]
@@ -388,10 +367,6 @@ def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_deca
         read_parameters(folder, task, mesh, average=3)
 
 
-def batches_of(widths):
-    return [((0, i + 1), {"x": np.zeros((2, width))}) for i, width in enumerate(widths)]
-
-
 @pytest.mark.parametrize(
     "start,widths,groups",
     [
@@ -401,9 +376,9 @@ def batches_of(widths):
     ],
 )
 def test_groups_of_steps(start, widths, groups):
-    config = TrainConfig(
-        steps=12, evaluate_every=12, checkpoint_every=12, log_every=6, steps_per_call=4
-    )
-    calls = list(loop.group_steps(batches_of(widths), start, config))
+    rhythm = {"evaluate_every": 12, "checkpoint_every": 12, "log_every": 6}
+    config = TrainConfig(steps=12, steps_per_call=4, **rhythm)
+    batches = [((0, i + 1), {"x": np.zeros((2, width))}) for i, width in enumerate(widths)]
+    calls = list(loop.group_steps(batches, start, config))
     assert [len(batches) for _, batches in calls] == groups
     assert [following for following, _ in calls] == [(0, i) for i in np.cumsum(groups)]

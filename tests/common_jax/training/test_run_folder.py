@@ -74,6 +74,12 @@ def test_a_folder_of_something_else_gets_no_lock(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_config_that_is_not_json_is_one_line(workdir):
+    workdir.config_file.write_text("{")
+    with pytest.raises(UserError, match=r"config\.json:1:2: not JSON"):
+        workdir.config()
+
+
 def test_a_file_in_the_place_of_the_parent(tmp_path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(UserError, match=r"runs/a: cannot be written: Not a directory"):
@@ -88,6 +94,7 @@ def fail(*args, **kwargs):
     raise OSError(28, "No space left on device")
 
 
+EXAMPLES = "eval/dev.examples.tsv"
 WRITERS = {
     "config.json": lambda workdir: workdir.claim(ToyConfig()),
     "eval/dev.json": lambda workdir: workdir.write_scores("dev", Scores({"loss": 1.0}, {}, {}, [])),
@@ -112,84 +119,62 @@ def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch)
 
 
 READ = """
-import json, sys
+import sys
 from common_jax.training.run_folder import RunFolder
-run, other = RunFolder(sys.argv[1]), RunFolder(sys.argv[1] + "-none")
-read = {
-    "trained by": run.trained_by != "",
-    "rate": run.config()["rate"],
-    "metrics": [run.metrics(), run.validations(), other.metrics()],
-    "result": [run.result(), other.result()],
-    "scores": [run.is_scored("dev"), run.is_scored("test"), run.scores("dev").value],
-    "predictions": run.predictions("dev", "txt"),
-    "references": run.references("dev"),
-    "sources": [run.sources("dev"), other.sources("dev")],
-    "right": run.example_results("dev")["right"].tolist(),
-    "texts": [sorted(run.texts("dev", True)), sorted(run.texts("dev", False))],
-    "other split": sorted(run.texts("test", True)),
-}
+run = RunFolder(sys.argv[1])
+print(run.trained_by, run.config(), run.metrics(), run.validations(), run.result())
+print(run.scores("dev"), run.predictions("dev", "txt"), run.references("dev"), run.sources("dev"))
+print(run.example_results("dev"), run.texts("dev", True))
 assert not {"jax", "flax", "optax", "orbax"} & sys.modules.keys()
-print(json.dumps(read))
 """
 
 
-def test_a_run_is_read_without_jax(workdir):
-    result = {
-        **{"steps": 2, "parameters": 3, "wall_seconds": 1.5, "devices": ["cpu"]},
-        **{"metrics": {"dev": {"loss": 0.5}}, "versions": {"jax": "0"}},
-    }
+def test_a_run_is_read_without_jax(workdir, tmp_path):
+    lines = [{"step": 1, "loss": 2.0}, {"step": 2, "split": "dev", "loss": 0.5}]
     log = MetricsLog(workdir, 0)
-    log.write(1, {"loss": 2.0})
-    log.write(2, {"split": "dev", "loss": 0.5})
+    for line in lines:
+        log.write(line["step"], {name: line[name] for name in line if name != "step"})
     log.close()
     texts = {"references": ["r", "s"], "sources": ["t", ""]}
     results = {"length": np.array([1, 2]), "right": np.array([1, 0])}
     scores = Scores({"loss": 0.5}, {"examples": 2}, {"txt": "p\nq\n"}, [], results, **texts)
     workdir.write_scores("dev", scores)
+    result = {"steps": 2, "parameters": 3, "wall_seconds": 1.5, "devices": ["cpu"]}
+    result |= {"metrics": {"dev": {"loss": 0.5}}, "versions": {"jax": "0"}}
     workdir.write_result(result)
-    command = [sys.executable, "-c", READ, str(workdir.path)]
-    lines = [{"step": 1, "loss": 2.0}, {"step": 2, "split": "dev", "loss": 0.5}]
-    assert json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) == {
-        "trained by": True,
-        "rate": ToyConfig().rate,
-        "metrics": [lines, lines[1:], []],
-        "result": [result, None],
-        "scores": [True, False, {"loss": 0.5, "examples": 2}],
-        "predictions": ["p", "q"],
-        "references": ["r", "s"],
-        "sources": [["t", ""], None],
-        "right": [1, 0],
-        "texts": [
-            [
-                *("eval/dev.examples.tsv", "eval/dev.json", "eval/dev.predictions.txt"),
-                *("eval/dev.references", "eval/dev.sources", "metrics.jsonl", "result.json"),
-            ],
-            ["eval/dev.examples.tsv", "eval/dev.json", "metrics.jsonl", "result.json"],
-        ],
-        "other split": ["eval/dev.json", "metrics.jsonl", "result.json"],
-    }
-
-
-def with_results(workdir, **results):
-    workdir.write_scores("dev", Scores({}, {}, {}, [], results))
-    return workdir.path / "eval" / "dev.examples.tsv"
+    run = RunFolder(workdir.path)
+    other = RunFolder(tmp_path / "none")
+    assert run.trained_by and run.config()["rate"] == ToyConfig().rate
+    assert [run.metrics(), run.validations(), other.metrics()] == [lines, lines[1:], []]
+    assert [run.result(), other.result()] == [result, None]
+    assert run.is_scored("dev") and not run.is_scored("test")
+    assert run.scores("dev").value == {"loss": 0.5, "examples": 2}
+    assert [run.predictions("dev", "txt"), run.references("dev")] == [["p", "q"], ["r", "s"]]
+    assert [run.sources("dev"), other.sources("dev")] == [["t", ""], None]
+    assert run.example_results("dev")["right"].tolist() == [1, 0]
+    numbers = {"eval/dev.examples.tsv", "eval/dev.json", "metrics.jsonl", "result.json"}
+    assert {*run.texts("dev", False)} == numbers
+    texts = {f"eval/dev.{name}" for name in ("predictions.txt", "references", "sources")}
+    assert {*run.texts("dev", True)} == numbers | texts
+    assert {*run.texts("test", True)} == {"eval/dev.json", "metrics.jsonl", "result.json"}
+    subprocess.run([sys.executable, "-c", READ, str(run.path)], check=True)
 
 
 def test_results_of_examples_are_read_as_they_were_written(workdir):
     random = np.random.default_rng(0)
-    results = {"right": np.array([True, False, True]), "length": np.array([7, 0, 12])}
-    results["nll"] = random.gamma(2, 1000, 3).astype(np.float32)
-    text = with_results(workdir, **results).read_text()
-    assert text.splitlines()[0] == "index\tlength\tright\tnll"
-    rows = [line.rpartition("\t")[0] for line in text.splitlines()[1:]]
-    assert rows == ["0\t7\t1", "1\t0\t0", "2\t12\t1"]
+    results = {
+        "right": np.array([True, False, True]),
+        "length": np.array([7, 0, 12]),
+        "nll": random.gamma(2, 1000, 3).astype(np.float32),
+    }
+    workdir.write_scores("dev", Scores({}, {}, {}, [], results))
+    rows = (workdir.path / EXAMPLES).read_text().splitlines()
+    rows = [row.rpartition("\t")[0] for row in rows]
+    assert rows == ["index\tlength\tright", "0\t7\t1", "1\t0\t0", "2\t12\t1"]
     restored = workdir.example_results("dev")
     assert restored.keys() == results.keys()
     for name, column in results.items():
         assert restored[name].astype(column.dtype).tolist() == column.tolist()
-
-
-def test_a_score_without_results_has_none(workdir):
     workdir.write_scores("dev", Scores({}, {}, {}, []))
     assert workdir.example_results("dev") is None
 
@@ -197,8 +182,8 @@ def test_a_score_without_results_has_none(workdir):
 @pytest.mark.parametrize(
     "text,message",
     [
-        ("", r":1: needs the columns index, length and results"),
-        ("index\tlength\tf1\tf1\n", r":1: needs the columns index, length and results"),
+        ("", ":1: needs the columns"),
+        ("index\tlength\tf1\tf1\n", ":1: needs the columns"),
         ("index\tlength\tf1\n", ": no examples"),
         ("index\tlength\tf1\n0\t1\t2\n1\t1\n", ":3: needs 1 and 2 numbers"),
         ("index\tlength\tf1\n0\t1\tnan\n", ":2: needs 0 and 2 numbers"),
@@ -206,25 +191,26 @@ def test_a_score_without_results_has_none(workdir):
     ],
 )
 def test_damaged_results_of_examples_are_one_line(workdir, text, message):
-    file = with_results(workdir, length=np.ones(1), f1=np.ones(1))
-    file.write_text(text)
+    (workdir.path / "eval").mkdir()
+    (workdir.path / EXAMPLES).write_text(text)
     with pytest.raises(UserError, match=rf"dev\.examples\.tsv{message}"):
         workdir.example_results("dev")
 
 
 @pytest.mark.parametrize(
     "place,name",
-    [("tensorboard", "metrics.jsonl"), ("eval", "eval/dev.json"), ("vocabulary", "vocabulary"),
-     ("metrics.jsonl/", "metrics.jsonl")],
-)  # fmt: skip
+    {
+        "tensorboard": "metrics.jsonl",
+        "eval": "eval/dev.json",
+        "vocabulary": "vocabulary",
+        "metrics.jsonl/x": "metrics.jsonl",
+    }.items(),
+)
 def test_something_in_the_place_of_a_file_or_folder(place, name, tmp_path):
-    if place.endswith("/"):
-        (tmp_path / place).mkdir()
-    else:
-        (tmp_path / place).write_text("")
-    with pytest.raises(
-        UserError, match=r": cannot be written: (File exists|(Is|Not) a directory)$"
-    ):
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text("")
+    kind = r": cannot be written: (File exists|(Is|Not) a directory)$"
+    with pytest.raises(UserError, match=kind):
         WRITERS[name](RunWriter(tmp_path))
 
 
