@@ -285,7 +285,7 @@ FORGED = {
         "parameters of another shape": (OTHER_SHAPE, f"{PARAMETERS}: {SHAPE}"),
         "parameters of other names": (
             arrays(lambda named: {f"x/{name}": array for name, array in named.items()}),
-            "out/bias: missing, the model expects",
+            "digit_embedding: missing, the model expects",
         ),
         "a pickle": (
             sealed(text(PARAMETERS, pickle.dumps({"out": [1.0]}))),

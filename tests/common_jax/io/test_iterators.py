@@ -97,7 +97,11 @@ def test_the_time_left_is_that_of_the_rate_of_this_process():
 )
 def test_short_and_quiet_loops_write_nothing(lines, monkeypatch, place, name, value):
     monkeypatch.setattr(place, name, value)
+    assert sum(progress(range(1000), "reading", "pairs")) == 499500 and not lines()
+
+
+def test_progress_leaves_no_thread(monkeypatch):
     monkeypatch.setattr("tqdm.std.tqdm.monitor", None)  # that of an earlier bar would serve
     before = threading.active_count()
-    assert sum(progress(range(1000), "reading", "pairs")) == 499500 and not lines()
+    assert [*progress(range(3), "reading", "lines")] == [0, 1, 2]
     assert threading.active_count() == before

@@ -151,10 +151,10 @@ def test_a_lease_is_held_while_its_record_changes(tmp_path, monkeypatch):
     state = LockState(file)
     assert state.look() == (True, "process 3 on elsewhere")
     for _ in range(3):  # renewed
-        now[0] += lease.LEASE_SECONDS - 1
+        now[0] += lock_state.LEASE_SECONDS - 1
         generation = record.write(b"process 3 on elsewhere\nkey\n", generation)
         assert state.look()[0]
-    now[0] += lease.LEASE_SECONDS + 1  # killed
+    now[0] += lock_state.LEASE_SECONDS + 1  # killed
     assert state.look() == (False, "process 3 on elsewhere")
     record.write(b"", generation)
     assert state.look() == (False, "")

@@ -20,6 +20,7 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.io import bucket_state
 from common_jax.training import loop, preemption
 from common_jax.training.checkpoint import Checkpoints
+from common_jax.training.config import read_task
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
@@ -351,7 +352,7 @@ def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_deca
     if ema_decay:
         run(changed(config, "train", ema_decay=ema_decay), tmp_path)
     folder = RunWriter(tmp_path if ema_decay else complete()[0])
-    task, mesh = read_tsignal.raise_signal(folder), make_mesh(MeshConfig(1))
+    task, mesh = read_task(folder), make_mesh(MeshConfig(1))
     checkpoints = Checkpoints(folder, "loss")
     steps = checkpoints.steps[-3:]
     assert steps == [16, 20, 23]

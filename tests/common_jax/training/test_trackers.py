@@ -135,6 +135,7 @@ def test_a_missing_package_is_one_line_before_anything_is_prepared(tmp_path, mon
     find_spec = importlib.util.find_spec
     hidden = lambda name, *rest: None if name == "wandb" else find_spec(name, *rest)
     monkeypatch.setattr(importlib.util, "find_spec", hidden)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     config = toy_config(tmp_path, {"train.trackers": "tensorboard,wandb"})
     cache = f"--config.data.cache_dir={tmp_path / 'cache'}"
     argv = ["--config", config, cache, "--workdir", str(tmp_path / "run")]
