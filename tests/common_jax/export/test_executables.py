@@ -1,4 +1,6 @@
-"""Executables on disk: those of the same program, shapes and settings alone."""
+"""Executables on disk, those of the same program, shapes and settings alone; programs on disk."""
+
+import os
 
 import jax
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from common_jax.export import executables
 from common_jax.export.executables import Executables
 from common_jax.predictor import BoundedProgram, InputTooLargeError
+from launch import compiled
 
 PARAMS = {"w": np.arange(9, dtype=np.float32).reshape(3, 3)}
 BATCH = {"x": np.array([[1.0, 2.0, 4.0]], np.float32)}
@@ -95,3 +98,31 @@ def test_the_least_recently_used_are_removed(cache, monkeypatch):
 def test_there_are_none_without_a_folder_on_a_disk(folder):
     jax.config.update("jax_compilation_cache_dir", folder or None)
     assert Executables.of(b"program", jax.device_put(PARAMS)) is None
+
+
+@pytest.mark.parametrize("mode,used", [(None, True), (0o775, False), (0o777, False)])
+def test_compiled_programs_are_read_only_where_others_cannot_write(
+    mode, used, tmp_path, monkeypatch, caplog
+):
+    folder = tmp_path / "a" / "compiled"
+    if mode:
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+    monkeypatch.setattr(compiled, "COMPILED", str(folder))
+    jax.config.update("jax_compilation_cache_dir", None)
+    compiled.keep_compiled()
+    assert jax.config.jax_compilation_cache_dir == (str(folder) if used else None)
+    assert folder.stat().st_mode & 0o777 == (mode or 0o700)
+    assert ("others can write to it" in caplog.text) == (not used)
+
+
+def test_a_program_without_its_time_is_removed_when_old(tmp_path):
+    """Also beside one that another process removes meanwhile: here, a link to nothing."""
+    (tmp_path / "0-cache").symlink_to(tmp_path / "removed")
+    kept = ("2-cache", "2-atime", "3-cache")
+    for name in ("1-cache", *kept):
+        (tmp_path / name).touch()
+    for name in ("1-cache", "2-cache"):
+        os.utime(tmp_path / name, (1, 1))
+    compiled._remove_unfinished(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"0-cache", *kept}

@@ -11,9 +11,7 @@ import time
 
 import pytest
 
-from common_jax.errors import UserError
-from common_jax.io import guards, lease, lock, lock_state
-from common_jax.io.atomic import writing
+from common_jax.io import lease, lock, lock_state
 from common_jax.io.lock_state import LockState
 
 
@@ -37,16 +35,6 @@ def lease_of(folder):
     return lease.Lease(folder, lease.FolderRecord(folder / "lock.lease"))
 
 
-def stopped(folder):
-    """A lease whose process has ended, or sleeps, without releasing it."""
-    held = lease_of(folder)
-    assert held.acquire() == ""
-    held._ended.set()
-    held._thread.join()
-    held._remove_guard()
-    return held
-
-
 def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, caplog):
     files = [tmp_path / "lock", tmp_path / "corpus" / "lock"]
     files[1].parent.mkdir()
@@ -59,36 +47,6 @@ def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, ca
     for file in files:
         lock.release(file)
     assert lease_of(tmp_path).acquire() == ""
-
-
-def test_a_machine_with_locks_heeds_the_lease_of_one_without(tmp_path):
-    held = lease_of(tmp_path)
-    assert held.acquire() == ""
-    assert lock.acquire(tmp_path / "lock").startswith("process ")
-    held.release()
-    assert lock.acquire(tmp_path / "lock") == ""
-    lock.release(tmp_path / "lock")
-
-
-@pytest.mark.parametrize("ended", [False, True])
-def test_a_holder_that_slept_too_long_writes_nothing_more(ended, tmp_path):
-    """Not even after the one that took over has ended."""
-    asleep = stopped(tmp_path)
-    second = lease_of(tmp_path)
-    began = time.monotonic()
-    assert second.acquire() == ""
-    assert 0.6 <= time.monotonic() - began < 3
-    time.sleep(0.2)
-    if ended:
-        second.release()
-    remove = guards.add(tmp_path, asleep.require)
-    with pytest.raises(UserError, match="taken it over"), writing(tmp_path / "file"):
-        (tmp_path / "file").write_text("lost")
-    assert not (tmp_path / "file").exists()
-    with writing(tmp_path.parent / "other"):
-        pass
-    remove()
-    second.release()
 
 
 def test_a_context_waits_for_the_holder(tmp_path, no_locks):

@@ -1,8 +1,6 @@
 """Which trackers a run feeds; one with its real package (the others: tests/nightly)."""
 
 import importlib.util
-import json
-import sqlite3
 import sys
 from unittest import mock
 
@@ -13,39 +11,13 @@ from common_jax.errors import UserError
 from common_jax.training.identity import identity, result_fields
 from common_jax.training.log import MetricsLog
 from common_jax.training.run_folder import RunFolder
-from common_jax.training.trackers import require_installed, tracker_class
+from common_jax.training.trackers import require_installed
 from common_jax.training.trackers.process import TrackerProcess
 from tests.launch.commands import fails, toy_config
 from tests.toy import ToyConfig, changed
 
 REMOTE = [name for name in TRACKERS if name != "tensorboard"]
 CONFIG = {"train.steps": 8, "data.dir": "a"}
-
-
-def needs(name):
-    if importlib.util.find_spec(tracker_class(name).package) is None:
-        pytest.skip(f"needs the extra {name}")
-
-
-def trackio_rows(tmp_path):
-    """Per run, (step, name, value)."""
-    (file,) = (tmp_path / "trackio").glob("*.db")
-    rows = {}
-    with sqlite3.connect(file) as database:
-        for run, step, metrics in database.execute("SELECT run_name, step, metrics FROM metrics"):
-            rows.setdefault(run, []).extend((step, *item) for item in json.loads(metrics).items())
-    return rows
-
-
-def test_a_run_that_begins_anew_is_another_record(tmp_path, monkeypatch):
-    needs("trackio")
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    for loss in (1.0, 2.0):
-        tracker = TrackerProcess("trackio", tmp_path / "run", "run", 0, CONFIG)
-        tracker.log(2, {"train/loss": loss})
-        tracker.close()
-    rows = sorted(trackio_rows(tmp_path).values())
-    assert rows == [[(2, "train/loss", 1.0)], [(2, "train/loss", 2.0)]]
 
 
 def test_a_process_that_dies_is_one_warning(tmp_path, caplog):

@@ -1,4 +1,7 @@
-"""Programs of exports in a process of their own: what is refused there, and its limits."""
+"""Programs of exports in a process of their own: what is refused, and its limits.
+
+The day's tests of it are those of `--untrusted` in tests/launch/test_export.py.
+"""
 
 import contextlib
 import os
@@ -13,26 +16,38 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from safetensors.numpy import save
+from jax import export
+from safetensors.numpy import save, save_file
 
 from common_jax.errors import UserError
-from common_jax.export.child import ChildPrograms
+from common_jax.export.child import ChildPrograms, Limits
+from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.stablehlo import Programs
 from common_jax.io.checksums import digests, seal
 from common_jax.predictor import MEMORY
-from tests.common_jax.export.test_untrusted import (
-    ARRAYS,
-    FILE,
-    FILES,
-    TARGETS,
-    calls,
-    child,
-    require_refused,
-    require_refused_when_changed,
-    right,
-    write,
-)
 from tests.launch.tiny_runs import ROOT
+
+ARRAYS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+FILE = "program.stablehlo"
+
+
+def write(folder, serve, *, unchecked=()):
+    """An export with one program of one parameter."""
+    checks = [export.DisabledSafetyCheck.custom_call(name) for name in unchecked]
+    rows, columns = export.symbolic_shape("n, m")
+    shapes = {"x": jax.ShapeDtypeStruct((rows, columns), jnp.float32)}
+    params = {"scale": jax.ShapeDtypeStruct((), jnp.float32)}
+    made = export.export(jax.jit(serve), platforms=["cpu"], disabled_checks=checks)(params, shapes)
+    (folder / PROGRAMS).mkdir(parents=True)
+    (folder / PROGRAMS / FILE).write_bytes(bytes(made.serialize()))
+    save_file({"scale": np.asarray(2, np.float32)}, folder / PARAMETERS)
+    return folder
+
+
+def calls(target):
+    return lambda params, arrays: {
+        "y": jax.ffi.ffi_call(target, jax.ShapeDtypeStruct((), jnp.float32))(arrays["x"])
+    }
 
 
 def endless(params, arrays):
@@ -45,21 +60,64 @@ def huge(params, arrays):
     return {"y": jnp.sort(grown) * params["scale"]}
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_native_functions_are_refused(target, tmp_path):
+def right(params, arrays):
+    sums = arrays["x"].sum(1) * params["scale"]
+    return {"y": sums, "layers": [{"z": arrays["x"] + 1}, {"z": sums > 5}]}
+
+
+@contextlib.contextmanager
+def child(folder, digests=None, **limits):
+    programs = ChildPrograms(folder, digests, Limits(**limits))
+    try:
+        yield programs
+    finally:
+        programs.stop()
+
+
+@contextlib.contextmanager
+def in_this_process(folder, digests=None):
+    yield Programs(folder, digests)
+
+
+@pytest.mark.parametrize("make", [in_this_process, child])
+@pytest.mark.parametrize("target", ["xla_ffi_python_cpu_callback", "unknown", "a name"])
+def test_native_functions_are_refused(target, make, tmp_path):
     folder = write(tmp_path / "export", calls(target), unchecked=[target])
-    with child(folder) as programs:
-        require_refused(programs, folder, target)
+    with make(folder) as programs, pytest.raises(UserError) as error:
+        programs.compute(FILE, MEMORY)
+    assert str(folder / PROGRAMS / FILE) in str(error.value)
+    assert f"a call of {target!r} is not allowed" in str(error.value)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_an_exchanged_export_is_refused(name, tmp_path):
+@pytest.mark.parametrize("make", [in_this_process, child])
+@pytest.mark.parametrize("name", [f"{PROGRAMS}/{FILE}", PARAMETERS])
+def test_an_exchanged_export_is_refused(name, make, tmp_path):
     folder = write(tmp_path / "export", right)
+    other = write(tmp_path / "other", endless)
+    save_file({"scale": np.asarray(3, np.float32)}, other / PARAMETERS)
     seal(folder)
-    with child(folder, digests(folder)) as programs:
-        assert programs.compute(FILE, MEMORY)(ARRAYS)["y"].tolist() == [6, 24]
-        programs.stop()  # as a limit does
-        require_refused_when_changed(programs, folder, name)
+    with make(folder, digests(folder)) as programs:
+        if make is child:
+            assert programs.compute(FILE, MEMORY)(ARRAYS)["y"].tolist() == [6, 24]
+            programs.stop()  # as a limit does
+        (other / name).replace(folder / name)
+        with pytest.raises(UserError, match=f"{name}: has changed since the export was loaded"):
+            programs.compute(FILE, MEMORY)(ARRAYS)
+
+
+def test_a_child_computes_what_this_process_does(tmp_path):
+    folder = write(tmp_path / "export", right)
+    expected = jax.device_get(Programs(folder).compute(FILE, MEMORY)(ARRAYS))
+    with child(folder) as programs:
+        compute = programs.compute(FILE, MEMORY)
+        for _ in range(2):
+            jax.tree.map(np.testing.assert_array_equal, compute(ARRAYS), expected)
+        with pytest.raises(UserError, match="does not fit the export's settings or vocabulary"):
+            compute({"z": ARRAYS["x"]})
+        os.kill(programs._process.pid, signal.SIGSEGV)
+        with pytest.raises(UserError, match=r"program.stablehlo: ended its process \(SIGSEGV\)"):
+            compute(ARRAYS)
+        assert compute(ARRAYS)["y"].tolist() == [6, 24]  # by a new process
 
 
 def test_a_loop_is_ended_while_others_are_answered(tmp_path):

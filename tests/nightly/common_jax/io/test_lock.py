@@ -9,8 +9,49 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.io import lease, lock
-from tests.common_jax.io.test_lock import lease_of, short_times, stopped  # noqa: F401
+from common_jax.io import guards, lease, lock
+from common_jax.io.atomic import writing
+from tests.common_jax.io.test_lock import lease_of, short_times  # noqa: F401
+
+
+def stopped(folder):
+    """A lease whose process has ended, or sleeps, without releasing it."""
+    held = lease_of(folder)
+    assert held.acquire() == ""
+    held._ended.set()
+    held._thread.join()
+    held._remove_guard()
+    return held
+
+
+def test_a_machine_with_locks_heeds_the_lease_of_one_without(tmp_path):
+    held = lease_of(tmp_path)
+    assert held.acquire() == ""
+    assert lock.acquire(tmp_path / "lock").startswith("process ")
+    held.release()
+    assert lock.acquire(tmp_path / "lock") == ""
+    lock.release(tmp_path / "lock")
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_holder_that_slept_too_long_writes_nothing_more(ended, tmp_path):
+    """Not even after the one that took over has ended."""
+    asleep = stopped(tmp_path)
+    second = lease_of(tmp_path)
+    began = time.monotonic()
+    assert second.acquire() == ""
+    assert 0.6 <= time.monotonic() - began < 3
+    time.sleep(0.2)
+    if ended:
+        second.release()
+    remove = guards.add(tmp_path, asleep.require)
+    with pytest.raises(UserError, match="taken it over"), writing(tmp_path / "file"):
+        (tmp_path / "file").write_text("lost")
+    assert not (tmp_path / "file").exists()
+    with writing(tmp_path.parent / "other"):
+        pass
+    remove()
+    second.release()
 
 
 def test_other_errors_of_locks_are_errors(tmp_path, monkeypatch):

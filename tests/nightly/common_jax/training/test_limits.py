@@ -14,6 +14,7 @@ from common_jax.errors import UserError
 from common_jax.training.log import MetricsLog
 from common_jax.training.run_folder import RunFolder
 from tests.common_jax.training.test_checkpoint import make_state, reopen, same, shapes_of
+from tests.common_jax.training.test_run_folder import fail
 
 
 def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(tmp_path):
@@ -47,6 +48,14 @@ def test_the_log_on_a_device_that_is_always_full(tmp_path):
     log._file.close()
     log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
     with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be written: No space left"):
+        log.write(1, {"loss": 1.0})
+    log.close()
+
+
+def test_tensorboard_on_a_full_disk_does_not_hang(tmp_path):
+    log = MetricsLog(RunFolder(tmp_path), 0)
+    log._trackers[0]._writer._write_serialized_event = fail
+    with pytest.raises(UserError, match=r"cannot be written: No space left"):
         log.write(1, {"loss": 1.0})
     log.close()
 

@@ -1,5 +1,6 @@
 """Trackers with their real packages: one record of a killed and resumed run, and outages."""
 
+import importlib.util
 import json
 import logging
 import os
@@ -13,9 +14,15 @@ import time
 
 import pytest
 
+from common_jax.training.trackers import tracker_class
 from common_jax.training.trackers.process import TrackerProcess
-from tests.common_jax.training.test_trackers import CONFIG, REMOTE, needs, trackio_rows
+from tests.common_jax.training.test_trackers import CONFIG, REMOTE
 from tests.launch.tiny_runs import RHYTHM, ROOT, SMALL, lines, numbers, start
+
+
+def needs(name):
+    if importlib.util.find_spec(tracker_class(name).package) is None:
+        pytest.skip(f"needs the extra {name}")
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +68,15 @@ def wandb_rows(tmp_path):
     return rows
 
 
+def trackio_rows(tmp_path):
+    (file,) = (tmp_path / "trackio").glob("*.db")
+    rows = {}
+    with sqlite3.connect(file) as database:
+        for run, step, metrics in database.execute("SELECT run_name, step, metrics FROM metrics"):
+            rows.setdefault(run, []).extend((step, *item) for item in json.loads(metrics).items())
+    return rows
+
+
 def mlflow_rows(tmp_path):
     rows = {}
     for file in (tmp_path / "mlflow").rglob("metrics/**/*"):
@@ -80,6 +96,7 @@ ROWS = {"wandb": wandb_rows, "trackio": trackio_rows, "mlflow": mlflow_rows}
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from common_jax.training.trackers import tracker_class
 from common_jax.training.trackers.process import TrackerProcess
 config = {"train.steps": 8, "data.dir": "a"}
 tracker = TrackerProcess(sys.argv[1], Path(sys.argv[2]), "killed", 0, config)
@@ -125,6 +142,16 @@ def test_a_killed_and_resumed_run_is_one_record(name, tmp_path):
         assert [step for step, *_ in rows] == sorted(step for step, *_ in rows)
     if name == "mlflow":
         assert mlflow_config(tmp_path) == {"train.steps": "8", "data.dir": "a"}
+
+
+def test_a_run_that_begins_anew_is_another_record(tmp_path):
+    needs("trackio")
+    for loss in (1.0, 2.0):
+        tracker = TrackerProcess("trackio", tmp_path / "run", "run", 0, CONFIG)
+        tracker.log(2, {"train/loss": loss})
+        tracker.close()
+    rows = sorted(trackio_rows(tmp_path).values())
+    assert rows == [[(2, "train/loss", 1.0)], [(2, "train/loss", 2.0)]]
 
 
 def away(name, monkeypatch, address):
