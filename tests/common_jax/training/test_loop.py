@@ -10,7 +10,6 @@ import signal
 import time
 from collections import Counter
 
-import jax
 import numpy as np
 import pytest
 
@@ -30,16 +29,6 @@ from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
 from tests.launch.tiny_runs import lines, numbers
 from tests.toy import Toy, ToyConfig, changed
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once():
-    """The tests' runs have the same few programs, which are quick to compile."""
-    name = "jax_persistent_cache_min_compile_time_secs"
-    before = getattr(jax.config, name)
-    jax.config.update(name, 0.0)
-    yield
-    jax.config.update(name, before)
 
 
 @pytest.fixture(scope="module")

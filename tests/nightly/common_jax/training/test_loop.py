@@ -1,7 +1,6 @@
 """Resumption on several devices."""
 
-from tests.common_jax.training.test_loop import (  # noqa: F401  (three fixtures)
-    compiled_once,
+from tests.common_jax.training.test_loop import (  # noqa: F401  (two fixtures)
     complete,
     config,
     resumed,

@@ -222,9 +222,6 @@ def test_a_killed_and_resumed_command_is_one_record(tmp_path):
     killed.send_signal(signal.SIGKILL)
     assert killed.wait() == -signal.SIGKILL
     assert begin().wait() == 0, (tmp_path / "errors").read_text()
-    with sqlite3.connect(next((tmp_path / "trackio").glob("*.db"))) as database:
-        rows = database.execute("SELECT DISTINCT run_name FROM metrics").fetchall()
-        steps = database.execute("SELECT step FROM metrics WHERE metrics LIKE '%train/loss%'")
-        assert len(rows) == 1
-        logged = [line["step"] for line in numbers(run) if "split" not in line]
-        assert sorted(step for (step,) in steps) == logged
+    ((_, rows),) = trackio_rows(tmp_path).items()
+    logged = [line["step"] for line in numbers(run) if "split" not in line]
+    assert sorted(step for step, name, _ in rows if name == "train/loss") == logged
