@@ -1,7 +1,6 @@
 """A toy task, to test the training library without a paper's model."""
 
 import dataclasses
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -33,12 +32,19 @@ class ToyConfig:
 
 def four_steps(folder, task="tests.toy:Toy", **changes):
     """A config of four steps with its cache in the folder; `changes` are of `TrainConfig`."""
+    rhythm = {"steps": 4, "evaluate_every": 2, "checkpoint_every": 2}
     return ToyConfig(
         task,
         data=SourceConfig("generated", cache_dir=str(folder / "cache")),
-        train=TrainConfig(steps=4, evaluate_every=2, checkpoint_every=2, **changes),
+        train=TrainConfig(**(rhythm | changes)),
         mesh=MeshConfig(data=1),
     )
+
+
+def changed(config, section, **values):
+    """The config with other values in a section."""
+    new = dataclasses.replace(getattr(config, section), **values)
+    return dataclasses.replace(config, **{section: new})
 
 
 class Digits(str):
@@ -94,11 +100,14 @@ class Toy(Task[ToyConfig]):
     def _predict(self, params, batch):
         return (params["table"]["row"][batch["numbers"]].sum(axis=1) * params["out"][None]).sum(1)
 
+    def _dropped(self, params, key):
+        row = dropout(params["table"]["row"], self.config.rate, key)
+        return {**params, "table": {"row": row}}
+
     def loss(self, params, batch, key):
         valid = batch["index"] >= 0
-        row = dropout(params["table"]["row"], self.config.rate, key)
         truth = batch["numbers"].sum(1).astype(jnp.float32)
-        error = self._predict({**params, "table": {"row": row}}, batch) - truth
+        error = self._predict(self._dropped(params, key), batch) - truth
         loss = jnp.sum(error**2, where=valid)
         return {"loss": loss, "nll": loss, "weight": valid.sum().astype(jnp.float32)}
 
@@ -147,25 +156,34 @@ class Toy(Task[ToyConfig]):
         return {"sum": self._predict(params, arrays)}
 
 
+class WideToy(Toy):
+    """A toy with a kernel and a table that are large enough for smaller types; no dropout."""
+
+    def init(self, key):
+        keys = jax.random.split(key)
+        table = jax.random.normal(keys[0], (128, 16))
+        kernel = 0.1 * jax.random.normal(keys[1], (16, 64))
+        return {"digit_embedding": table, "out": {"kernel": kernel, "bias": jnp.ones(64)}}
+
+    def _dropped(self, params, key):
+        return params
+
+    def _predict(self, params, batch):
+        sums = params["digit_embedding"][batch["numbers"]].sum(axis=1)
+        return (sums @ params["out"]["kernel"] * params["out"]["bias"][None]).sum(1)
+
+
+ROWS = np.random.default_rng(0).integers(1, 10, (150, 3))
+SPLITS = {"train": slice(101), "dev": slice(101, 130), "test": slice(130, 150)}
+
+
 def _build(folder):
-    rows = np.random.default_rng(0).integers(1, 10, (150, 3))
-    bounds = {"train": (0, 101), "dev": (101, 130), "test": (130, 150)}
-    for split, (start, stop) in bounds.items():
+    for split, rows in SPLITS.items():
         with Writer(folder / split, ("numbers",)) as writer:
-            writer.extend({"numbers": rows[start:stop].tolist()})
+            writer.extend({"numbers": ROWS[rows].tolist()})
 
 
 def _batches(path, seed):
     corpus = Corpus.open(path)
     plan = BucketPlan(corpus.lengths("numbers"), np.array([[3]]), 36, seed)  # 12 rows a batch
     return Batches(corpus, ("numbers",), plan)
-
-
-def interrupted_after(batches, count):
-    """The first `count` batches, and then a KeyboardInterrupt."""
-
-    def stream(*args):
-        yield from itertools.islice(batches(*args), count)
-        raise KeyboardInterrupt
-
-    return stream

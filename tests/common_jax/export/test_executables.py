@@ -1,4 +1,6 @@
-"""Executables on disk: those of the same program, shapes and settings alone."""
+"""Executables on disk, those of the same program, shapes and settings alone; programs on disk."""
+
+import os
 
 import jax
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from common_jax.export import executables
 from common_jax.export.executables import Executables
 from common_jax.predictor import BoundedProgram, InputTooLargeError
+from launch import compiled
 
 PARAMS = {"w": np.arange(9, dtype=np.float32).reshape(3, 3)}
 BATCH = {"x": np.array([[1.0, 2.0, 4.0]], np.float32)}
@@ -39,21 +42,18 @@ def found_only(params, arrays):
     raise CompiledError
 
 
-def test_an_executable_is_found_by_program_and_shapes():
+def test_an_executable_is_found_by_its_program_shapes_and_settings(monkeypatch):
     np.testing.assert_array_equal(program(lower)(BATCH), EXPECTED)
     np.testing.assert_array_equal(program(found_only)(BATCH), EXPECTED)
     doubled = {"w": 2 * PARAMS["w"]}
     np.testing.assert_array_equal(program(found_only, params=doubled)(BATCH), 2 * EXPECTED)
+    with pytest.raises(InputTooLargeError):  # the memory stays limited
+        program(found_only, gigabytes=1e-12)(BATCH)
+    for other in ({"content": b"other"}, {"params": {"w": PARAMS["w"].astype(np.float16)}}):
+        with pytest.raises(CompiledError):
+            program(found_only, **other)(BATCH)
     with pytest.raises(CompiledError):
         program(found_only)({"x": np.zeros((2, 3), np.float32)})
-    with pytest.raises(CompiledError):
-        program(found_only, content=b"other")(BATCH)
-    with pytest.raises(CompiledError):
-        program(found_only, params={"w": PARAMS["w"].astype(np.float16)})(BATCH)
-
-
-def test_other_settings_have_other_executables(monkeypatch):
-    program(lower)(BATCH)
     with jax.default_matmul_precision("float32"), pytest.raises(CompiledError):
         program(found_only)(BATCH)
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
@@ -83,12 +83,6 @@ def test_one_of_jaxs_own_cache_is_not_kept(cache):
     assert not (cache / executables.FOLDER).exists()
 
 
-def test_memory_stays_limited():
-    program(lower)(BATCH)
-    with pytest.raises(InputTooLargeError):
-        program(found_only, gigabytes=1e-12)(BATCH)
-
-
 def test_the_least_recently_used_are_removed(cache, monkeypatch):
     for rows in (1, 2, 3):
         program(lower)({"x": np.ones((rows, 3), np.float32)})
@@ -104,3 +98,31 @@ def test_the_least_recently_used_are_removed(cache, monkeypatch):
 def test_there_are_none_without_a_folder_on_a_disk(folder):
     jax.config.update("jax_compilation_cache_dir", folder or None)
     assert Executables.of(b"program", jax.device_put(PARAMS)) is None
+
+
+@pytest.mark.parametrize("mode,used", [(None, True), (0o775, False), (0o777, False)])
+def test_compiled_programs_are_read_only_where_others_cannot_write(
+    mode, used, tmp_path, monkeypatch, caplog
+):
+    folder = tmp_path / "a" / "compiled"
+    if mode:
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+    monkeypatch.setattr(compiled, "COMPILED", str(folder))
+    jax.config.update("jax_compilation_cache_dir", None)
+    compiled.keep_compiled()
+    assert jax.config.jax_compilation_cache_dir == (str(folder) if used else None)
+    assert folder.stat().st_mode & 0o777 == (mode or 0o700)
+    assert ("others can write to it" in caplog.text) == (not used)
+
+
+def test_a_program_without_its_time_is_removed_when_old(tmp_path):
+    """Also beside one that another process removes meanwhile: here, a link to nothing."""
+    (tmp_path / "0-cache").symlink_to(tmp_path / "removed")
+    kept = ("2-cache", "2-atime", "3-cache")
+    for name in ("1-cache", *kept):
+        (tmp_path / name).touch()
+    for name in ("1-cache", "2-cache"):
+        os.utime(tmp_path / name, (1, 1))
+    compiled._remove_unfinished(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"0-cache", *kept}

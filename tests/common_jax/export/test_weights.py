@@ -34,30 +34,39 @@ KEPT = {  # stay float32
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def named():
     random = np.random.default_rng(0)
     draw = lambda shape: random.normal(0, random.uniform(0.01, 3, shape[-1]), shape)
     return {name: draw(shape).astype(np.float32) for name, shape in (SHAPES | KEPT).items()}
 
 
-def in_type(named, dtype):
-    return {n: np.asarray(a) for n, a in named_parameters(stored(nested(named), dtype)).items()}
-
-
 def nested(named):
     return nested_parameters({name: jnp.asarray(array) for name, array in named.items()})
 
 
-def test_int8_is_that_of_numpy(named):
+def in_type(named, dtype):
+    return {n: np.asarray(a) for n, a in named_parameters(stored(nested(named), dtype)).items()}
+
+
+def back(arrays):
+    return {n: np.asarray(a) for n, a in named_parameters(restored(nested(arrays))).items()}
+
+
+def test_int8_is_that_of_numpy_and_its_error_at_most_half_a_scale(named):
     arrays = in_type(named, "int8")
     assert arrays.keys() == {*named, *(name + SCALE for name in AXES)}
+    read = back(arrays)
+    assert read.keys() == named.keys()
     for name, axis in AXES.items():
         scale = np.abs(named[name].astype(np.float64)).max(axis, keepdims=True) / 127
         np.testing.assert_allclose(arrays[name + SCALE], scale, rtol=1e-6)
         quotient = named[name] / arrays[name + SCALE]  # float32, as the encoder's
         np.testing.assert_array_equal(arrays[name], np.rint(quotient).astype(np.int8))
         assert (arrays[name].dtype, np.abs(arrays[name].astype(int)).max()) == (np.int8, 127)
+        error = np.abs(read[name].astype(np.float64) - named[name].astype(np.float64))
+        assert np.all(error <= 0.5 * arrays[name + SCALE] * (1 + 1e-5))
+        assert read[name].dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
@@ -66,16 +75,6 @@ def test_norms_biases_and_small_arrays_stay(named, dtype):
     for name in KEPT:
         assert arrays[name].dtype == np.float32
         np.testing.assert_array_equal(arrays[name], named[name])
-
-
-def test_the_error_of_int8_is_at_most_half_a_scale(named):
-    arrays = in_type(named, "int8")
-    back = {n: np.asarray(a) for n, a in named_parameters(restored(nested(arrays))).items()}
-    assert back.keys() == named.keys()
-    for name in AXES:
-        error = np.abs(back[name].astype(np.float64) - named[name].astype(np.float64))
-        assert np.all(error <= 0.5 * arrays[name + SCALE] * (1 + 1e-5))
-        assert back[name].dtype == np.float32
 
 
 def test_ties_go_to_even_and_zeros_stay_zeros():
@@ -90,12 +89,13 @@ def test_ties_go_to_even_and_zeros_stay_zeros():
 
 def test_bfloat16_is_the_nearest_with_ties_to_even(named):
     """Of the bits: half of the dropped ones, less one unless the last kept bit is 1, is added."""
-    named["kernel"] = (1 + np.arange(2048, dtype=np.float32) / 2**9).reshape(64, 32)  # with ties
-    back = named_parameters(restored(nested(in_type(named, "bfloat16"))))
+    ties = (1 + np.arange(2048, dtype=np.float32) / 2**9).reshape(64, 32)
+    arrays = named | {"kernel": ties}
+    read = back(in_type(arrays, "bfloat16"))
     for name in [*AXES, "kernel"]:
-        bits = named[name].view(np.uint32)
+        bits = arrays[name].view(np.uint32)
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        np.testing.assert_array_equal(back[name], rounded.view(np.float32))
+        np.testing.assert_array_equal(read[name], rounded.view(np.float32))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])

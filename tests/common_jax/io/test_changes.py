@@ -1,6 +1,8 @@
 """Files that others write: only what is new is read, and a replaced file is noticed."""
 
+import io
 import os
+from pathlib import Path
 
 import pytest
 
@@ -10,31 +12,18 @@ from common_jax.io.changes import ChangingFile, GrowingLines
 @pytest.fixture
 def opened(monkeypatch):
     """The reads of files: (start, bytes)."""
-    from pathlib import Path
+    calls = []
+    real = Path.open
 
-    calls, real = [], Path.open
+    class Counted(io.FileIO):
+        def read(self):
+            start = self.tell()
+            content = super().read()
+            calls.append((start, len(content)))
+            return content
 
     def open_(self, mode="r", *rest, **keywords):
-        file = real(self, mode, *rest, **keywords)
-        if mode == "rb":
-            read = file.read
-
-            class Counted:
-                def __enter__(self):
-                    return self
-
-                def __exit__(self, *_):
-                    file.close()
-
-                seek = file.seek
-
-                def read(self):
-                    start, content = file.tell(), read()
-                    calls.append((start, len(content)))
-                    return content
-
-            return Counted()
-        return file
+        return Counted(self) if mode == "rb" else real(self, mode, *rest, **keywords)
 
     monkeypatch.setattr(Path, "open", open_)
     return calls

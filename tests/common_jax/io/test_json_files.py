@@ -1,6 +1,7 @@
 """Typed values of JSON files, and one-line errors with their locations."""
 
 import json
+import re
 
 import pytest
 
@@ -45,20 +46,24 @@ def test_only_values_of_the_kind_are_returned(name):
         message.encode()  # can be printed
 
 
-def test_a_line_names_the_value_that_is_wrong():
-    lines = {
-        '{"a": [1, "x"]}': "FILE: a[1]: a string where a whole number is needed",
-        '{"a": [1, 1e400, null]}': "FILE: a[1]: a number where a whole number is needed",
-        '{"a": {"b": 1}}': "FILE: a: an object where a list is needed",
-        '{"b": [1]}': "FILE: no 'a'; it has b",
-        "[1]": "FILE: a list where an object is needed",
-    }
-    for text, line in lines.items():
-        with pytest.raises(UserError) as error:
-            parse_json(text, "FILE").get("a", list[int])
-        assert str(error.value) == line
-    with pytest.raises(UserError, match=r"^FILE: a\['b\\n'\]\[0\]: 3 values where 2 are needed$"):
-        node(a={"b\n": [[1, 2, 3]]}).get("a", dict[str, list[tuple[int, int]]])
+@pytest.mark.parametrize(
+    "text,kind,line",
+    [
+        ('{"a": [1, "x"]}', list[int], "a[1]: a string where a whole number is needed"),
+        ('{"a": [1, 1e400, null]}', list[int], "a[1]: a number where a whole number is needed"),
+        ('{"a": {"b": 1}}', list[int], "a: an object where a list is needed"),
+        ('{"b": [1]}', list[int], "no 'a'; it has b"),
+        ("[1]", list[int], "a list where an object is needed"),
+        (
+            '{"a": {"b\\n": [[1]]}}',
+            dict[str, list[tuple[int, int]]],
+            r"a['b\n'][0]: 1 values where 2",
+        ),
+    ],
+)
+def test_a_line_names_the_value_that_is_wrong(text, kind, line):
+    with pytest.raises(UserError, match=f"^FILE: {re.escape(line)}"):
+        parse_json(text, "FILE").get("a", kind)
 
 
 def test_a_default_is_for_what_is_not_there():

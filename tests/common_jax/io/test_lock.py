@@ -1,21 +1,22 @@
-"""Locks on disks that have none: leases by numbered files."""
+"""Locks of files, and on disks that have none, leases: taken, lost and looked at."""
 
 import errno
 import fcntl
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
-from common_jax.errors import UserError
-from common_jax.io import guards, lease, lock
-from common_jax.io.atomic import writing
+from common_jax.io import lease, lock, lock_state
+from common_jax.io.lock_state import LockState
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def short_times(monkeypatch):
     monkeypatch.setattr(lease, "LEASE_SECONDS", 0.6)
     monkeypatch.setattr(lease, "_RENEWAL_SECONDS", 0.06)
     monkeypatch.setattr(lease, "_POLL_SECONDS", 0.03)
@@ -34,16 +35,6 @@ def lease_of(folder):
     return lease.Lease(folder, lease.FolderRecord(folder / "lock.lease"))
 
 
-def stopped(folder):
-    """A lease whose process has ended, or sleeps, without releasing it."""
-    held = lease_of(folder)
-    assert held.acquire() == ""
-    held._ended.set()
-    held._thread.join()
-    held._remove_guard()
-    return held
-
-
 def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, caplog):
     files = [tmp_path / "lock", tmp_path / "corpus" / "lock"]
     files[1].parent.mkdir()
@@ -56,95 +47,6 @@ def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, ca
     for file in files:
         lock.release(file)
     assert lease_of(tmp_path).acquire() == ""
-
-
-def test_other_errors_of_locks_are_errors(tmp_path, monkeypatch):
-    def flock(descriptor, operation):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.raises(OSError, match="Input/output error"):
-        lock.acquire(tmp_path / "lock")
-    assert not (tmp_path / "lock.lease").exists()
-
-
-def test_a_machine_with_locks_heeds_the_lease_of_one_without(tmp_path):
-    held = lease_of(tmp_path)
-    assert held.acquire() == ""
-    assert lock.acquire(tmp_path / "lock").startswith("process ")
-    held.release()
-    assert lock.acquire(tmp_path / "lock") == ""
-    lock.release(tmp_path / "lock")
-
-
-def test_a_dead_holder_loses_the_lease(tmp_path):
-    stopped(tmp_path)
-    began = time.monotonic()
-    second = lease_of(tmp_path)
-    assert second.acquire() == ""
-    assert 0.6 <= time.monotonic() - began < 3
-    second.release()
-
-
-def test_a_holder_that_slept_too_long_writes_nothing_more(tmp_path):
-    """Not even after the one that took over has ended."""
-    for ended in (False, True):
-        asleep = stopped(tmp_path)
-        second = lease_of(tmp_path)
-        assert second.acquire() == ""
-        time.sleep(0.2)
-        if ended:
-            second.release()
-        remove = guards.add(tmp_path, asleep.require)
-        line = r"did not renew .* has taken it over"
-        with pytest.raises(UserError, match=line), writing(tmp_path / "file"):
-            (tmp_path / "file").write_text("lost")
-        assert not (tmp_path / "file").exists()
-        with writing(tmp_path.parent / "other"):
-            pass
-        remove()
-        second.release()
-
-
-def test_a_holder_that_slept_less_goes_on(tmp_path):
-    held = stopped(tmp_path)
-    time.sleep(0.3)
-    held.require()
-    assert lease_of(tmp_path).acquire() == ""  # after the lease: nothing renews it
-
-
-def test_of_many_contenders_one_gets_the_lease_of_a_dead_one(tmp_path):
-    stopped(tmp_path)
-    results = []
-    contenders = [lease_of(tmp_path) for _ in range(8)]
-    threads = [
-        threading.Thread(target=lambda c=contender: results.append(c.acquire()))
-        for contender in contenders
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results.count("") == 1
-    (winner,) = [contender for contender in contenders if contender._generation]
-    winner.require()
-    assert len(os.listdir(tmp_path / "lock.lease")) == 1
-
-
-def test_a_late_write_of_an_old_generation_changes_nothing(tmp_path):
-    record = lease.FolderRecord(tmp_path / "lease")
-    old = record.read().generation
-    for content in (b"a", b"b", b"", b"c"):
-        assert record.write(content, record.read().generation)
-    before = record.read()
-    assert record.write(b"late", old) == b"" and record.read() == before
-    assert before.content == b"c" and os.listdir(tmp_path / "lease") == ["4"]
-
-
-def test_a_lease_that_cannot_be_written_is_one_line(tmp_path):
-    (tmp_path / "lock.lease").write_text("a file")
-    with pytest.raises(UserError, match=r"lock\.lease: cannot be written: Not a directory"):
-        lease_of(tmp_path).acquire()
 
 
 def test_a_context_waits_for_the_holder(tmp_path, no_locks):
@@ -164,11 +66,53 @@ def test_a_context_waits_for_the_holder(tmp_path, no_locks):
     thread.join()
 
 
-def test_a_record_that_is_being_written_is_read_when_it_has_its_content(tmp_path, monkeypatch):
-    record = lease.FolderRecord(tmp_path / "lock.lease")
-    (tmp_path / "lock.lease").mkdir()
-    file = tmp_path / "lock.lease" / "1"
-    file.touch()
-    assert record.read() == lease.Version(b"another process\n", b"1")  # killed in between
-    monkeypatch.setattr(lease.time, "sleep", lambda _: file.write_bytes(b"process 1\n"))
-    assert record.read() == lease.Version(b"process 1\n", b"1")
+HOLD = "import sys; from common_jax.io import lock; from pathlib import Path; \
+lock.acquire(Path(sys.argv[1])); print('held', flush=True); input()"
+
+
+def test_a_lock_is_held_until_its_process_ends(tmp_path):
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        state = LockState(tmp_path / "lock")
+        held, name = state.look()
+        assert held and name.startswith(f"process {holder.pid} on ")
+        holder.kill()
+        holder.wait()
+        assert state.look() == (False, name)
+
+
+def test_a_process_that_has_released_a_lock_and_goes_on_does_not_hold_it(tmp_path):
+    file = tmp_path / "lock"
+    assert LockState(file).look() == (False, "")
+    assert lock.acquire(file) == ""
+    assert LockState(file).look()[0]
+    lock.release(file)
+    if sys.platform == "linux":
+        assert LockState(file).look()[0] is False
+
+
+def test_looking_takes_no_lock(tmp_path, monkeypatch):
+    file = tmp_path / "lock"
+    file.write_text("process 1 on elsewhere\n")
+    monkeypatch.setattr("fcntl.flock", lambda *_: pytest.fail("a lock was taken"))
+    before = file.stat().st_mtime_ns
+    assert LockState(file).look() == (None, "process 1 on elsewhere")
+    assert file.stat().st_mtime_ns == before and [*tmp_path.iterdir()] == [file]
+
+
+def test_a_lease_is_held_while_its_record_changes(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(lock_state.time, "monotonic", lambda: now[0])
+    file, record = tmp_path / "lock", lease.FolderRecord(tmp_path / "lock.lease")
+    generation = record.write(b"process 3 on elsewhere\nkey\n", b"0")
+    state = LockState(file)
+    assert state.look() == (True, "process 3 on elsewhere")
+    for _ in range(3):  # renewed
+        now[0] += lock_state.LEASE_SECONDS - 1
+        generation = record.write(b"process 3 on elsewhere\nkey\n", generation)
+        assert state.look()[0]
+    now[0] += lock_state.LEASE_SECONDS + 1  # killed
+    assert state.look() == (False, "process 3 on elsewhere")
+    record.write(b"", generation)
+    assert state.look() == (False, "")

@@ -1,11 +1,14 @@
-"""The training loop on a toy task: results, files, resumption and signals."""
+"""The training loop on a toy task: results, files, resumption and requests to stop."""
 
+import contextlib
 import dataclasses
 import functools
 import json
 import re
 import shutil
 import signal
+import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,33 +16,29 @@ import pytest
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
 from common_jax.errors import Interrupted, UserError
-from common_jax.training import loop
+from common_jax.io import bucket_state
+from common_jax.training import loop, preemption
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import read_task
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
+from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
 from tests.launch.tiny_runs import lines, numbers
-from tests.toy import Toy, ToyConfig, interrupted_after
+from tests.toy import Toy, ToyConfig, changed
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
+    rhythm = {"steps": 23, "evaluate_every": 8, "checkpoint_every": 5, "log_every": 3}
     return ToyConfig(
         data=SourceConfig("generated", cache_dir=str(tmp_path_factory.mktemp("cache"))),
-        train=TrainConfig(
-            steps=23, evaluate_every=8, checkpoint_every=5, log_every=3, keep_checkpoints=3
-        ),
+        train=TrainConfig(keep_checkpoints=3, **rhythm),
         mesh=MeshConfig(data=1),
     )
-
-
-def changed(config, section, **values):
-    new = dataclasses.replace(getattr(config, section), **values)
-    return dataclasses.replace(config, **{section: new})
 
 
 def run(config, path):
@@ -58,24 +57,39 @@ def complete(config, tmp_path_factory):
     return on
 
 
-@pytest.mark.parametrize("devices,stops", [(1, [1, 9, 13]), (8, [9])])
-def test_interrupted_and_resumed_is_bit_identical(
-    config, complete, tmp_path, monkeypatch, devices, stops
-):
+@contextlib.contextmanager
+def stopped_after(count, number=None):
+    """A signal during the step after the first `count`, or a KeyboardInterrupt before it."""
+
+    def stream(*args, batches=loop.stream):
+        for index, item in enumerate(batches(*args)):
+            if index == count:
+                if number is None:
+                    raise KeyboardInterrupt
+                signal.raise_signal(number)
+            yield item
+
+    error = KeyboardInterrupt if number is None else Interrupted
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(error) as caught:
+        patch.setattr(loop, "stream", stream)
+        yield caught
+
+
+def test_interrupted_and_resumed_is_bit_identical(config, complete, tmp_path):
     """Stops before the first checkpoint, and in a later epoch after several restarts."""
-    config = changed(config, "mesh", data=devices)
-    folder, expected = complete(devices)
-    original = loop.stream
+    assert resumed(config, complete, tmp_path, [1, 9, 13]) == [8, 20]
+
+
+def resumed(config, complete, tmp_path, stops):
+    """The steps from which an interrupted run that must be equal to the complete one went on."""
+    folder, expected = complete(config.mesh.data)
     for count in stops:
-        monkeypatch.setattr(loop, "stream", interrupted_after(original, count))
-        with pytest.raises(KeyboardInterrupt):
-            run(config, tmp_path / "broken")
-    monkeypatch.setattr(loop, "stream", original)
-    broken = run(config, tmp_path / "broken").result
-    assert broken["parameters_sha256"] == expected["parameters_sha256"]
-    assert broken["metrics"] == expected["metrics"]
-    assert numbers(tmp_path / "broken") == numbers(folder)
-    assert broken["resumed_from"] == ([8, 20] if devices == 1 else [8])
+        with stopped_after(count):
+            run(config, tmp_path)
+    broken = run(config, tmp_path).result
+    assert all(broken[key] == expected[key] for key in ("parameters_sha256", "metrics"))
+    assert numbers(tmp_path) == numbers(folder)
+    return broken["resumed_from"]
 
 
 def test_what_a_run_leaves_behind(complete):
@@ -125,14 +139,14 @@ def test_a_finished_run_is_not_repeated_and_more_steps_continue_it(
 
 def test_which_fields_make_another_run(config, tmp_path):
     """Not those of the mesh, the rhythm and the length."""
-    RunWriter(tmp_path / "run").claim(config)
-    (tmp_path / "run" / "checkpoints" / "1").mkdir(parents=True)
+    workdir = RunWriter(tmp_path)
+    workdir.claim(config)
+    (tmp_path / "checkpoints" / "1").mkdir(parents=True)
     for section, name, value in (("train", "seed", 1), ("data", "on_bad_example", "skip")):
         with pytest.raises(UserError, match=rf"{section}\.{name}"):
-            RunWriter(tmp_path / "run").claim(changed(config, section, **{name: value}))
-    other = changed(config, "mesh", data=2)
-    other = changed(other, "train", steps=99, evaluate_every=2, checkpoint_every=3, log_every=4)
-    RunWriter(tmp_path / "run").claim(other)
+            workdir.claim(changed(config, section, **{name: value}))
+    rhythm = {"steps": 99, "evaluate_every": 2, "checkpoint_every": 3, "log_every": 4}
+    workdir.claim(changed(changed(config, "mesh", data=2), "train", **rhythm))
 
 
 def rates(folder):
@@ -161,15 +175,21 @@ def test_a_longer_run_keeps_its_schedule_unless_a_new_one_is_asked_for(config, t
         run(other, tmp_path / "old")
 
 
-def test_a_schedule_that_ends_before_the_run_is_refused(config, tmp_path):
-    early = changed(config, "optimizer", cooldown_start=2, cooldown_steps=2)
-    with pytest.raises(UserError, match=r"^train\.steps=23: the learning rate is 0 from step 4 on"):
-        run(early, tmp_path / "run")
-    run(changed(config, "train", steps=4), tmp_path / "run")  # the folder is free
+@pytest.mark.parametrize(
+    "section,values,message",
+    [
+        ("optimizer", {"cooldown_start": 2, "cooldown_steps": 2}, r"^train\.steps=23: .* step 4"),
+        ("train", {"init_from": "nowhere"}, "nowhere: not the folder of a run"),
+    ],
+)
+def test_a_refused_run_leaves_its_folder_free(config, tmp_path, section, values, message):
+    with pytest.raises(UserError, match=message):
+        run(changed(config, section, **values), tmp_path)
+    run(changed(config, "train", steps=1), tmp_path)
 
 
 def test_an_unknown_best_metric_is_refused_before_anything_starts(config, tmp_path):
-    with pytest.raises(UserError, match=r"train\.best_metric='bleu': must be loss | rounded"):
+    with pytest.raises(UserError, match=r"train\.best_metric='bleu': must be loss \| rounded"):
         run(changed(config, "train", best_metric="bleu"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -182,23 +202,6 @@ def test_load_gives_the_best_checkpoint_as_a_function_on_text(config, tmp_path):
     np.testing.assert_allclose(sums, [6, 27], atol=0.5)
 
 
-def test_load_of_what_is_no_run(tmp_path, config):
-    def refused(path, message):
-        with pytest.raises(UserError, match=message):
-            load(path)
-
-    refused(tmp_path, r"no config\.json")
-    run = tmp_path / "run"
-    RunWriter(run).claim(config)
-    (run / "vocabulary").mkdir()
-    (run / "vocabulary" / "digits.txt").write_text("0123456789")
-    refused(run, "no checkpoint")
-    (run / "config.json").write_text('{"version": 7, "config": {}}')
-    refused(run, "version 7")
-    (run / "config.json").write_text("{")
-    refused(run, r"config\.json:1:2: not JSON")
-
-
 def test_eight_devices_see_the_same_rows_as_one(complete):
     """12 rows do not divide by 8: filler rows must weigh nothing."""
     (one, result), (eight, eights) = complete(1), complete(8)
@@ -208,12 +211,6 @@ def test_eight_devices_see_the_same_rows_as_one(complete):
     assert result["parameters"] == eights["parameters"]
 
 
-def scored_by(values):
-    """A replacement of `evaluate` that returns these losses one after another."""
-    values = iter(values)
-    return lambda *args: loop.Scores({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
-
-
 @pytest.mark.parametrize(
     "losses,steps", [([5, 4, 3, 2, 1], 5), ([5, 4, 6, 7, 1], 4), ([5, 6, 5, 1, 1], 3)]
 )
@@ -221,40 +218,27 @@ def test_a_run_stops_when_validations_bring_nothing_better(
     config, tmp_path, monkeypatch, losses, steps
 ):
     config = changed(config, "train", steps=5, evaluate_every=1, patience=2)
-    monkeypatch.setattr(loop, "evaluate", scored_by([*losses[:steps], 0.0, 0.0]))
+    values = iter([*losses[:steps], 0, 0])
+    score = lambda *_: loop.Scores({"loss": float(next(values)), "rounded": 0.0}, {}, {}, [])
+    monkeypatch.setattr(loop, "evaluate", score)
     result = run(config, tmp_path / "run").result
     assert result["steps"] == steps and result["stopped_early"] == (steps < 5)
     monkeypatch.setattr(loop, "evaluate", lambda *args: pytest.fail("evaluated again"))
     assert run(config, tmp_path / "run").result == result
 
 
-def signal_after(batches, count, number):
-    """The batches, with a signal during the step after the first `count`."""
-
-    def stream(*args):
-        for number_of_batches, item in enumerate(batches(*args)):
-            if number_of_batches == count:
-                signal.raise_signal(number)
-            yield item
-
-    return stream
-
-
 @pytest.mark.parametrize("number,per_call", [(signal.SIGTERM, 1), (signal.SIGINT, 4)])
-def test_a_request_to_stop_is_answered_after_the_step(
-    config, complete, tmp_path, monkeypatch, number, per_call
-):
+def test_a_request_to_stop_is_answered_after_the_step(config, complete, tmp_path, number, per_call):
     config = changed(config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4)
     expected = complete()[1] if per_call == 1 else run(config, tmp_path / "complete").result
-    original, handler = loop.stream, signal.getsignal(number)
-    monkeypatch.setattr(loop, "stream", signal_after(original, 10, number))
-    with pytest.raises(Interrupted, match=r"stopped at step 1\d, which is saved") as caught:
+    handler = signal.getsignal(number)
+    with stopped_after(10, number) as caught:
         run(config, tmp_path / "run")
-    monkeypatch.setattr(loop, "stream", original)
+    assert re.match(r"stopped at step 1\d, which is saved", str(caught.value))
     assert caught.value.signal == number and signal.getsignal(number) == handler
-    again = run(config, tmp_path / "run")
-    assert again.result["resumed_from"] == [11 if per_call == 1 else 12]
-    assert again.result["parameters_sha256"] == expected["parameters_sha256"]
+    again = run(config, tmp_path / "run").result
+    assert again["resumed_from"] == [11 if per_call == 1 else 12]
+    assert again["parameters_sha256"] == expected["parameters_sha256"]
 
 
 def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp_path, monkeypatch):
@@ -271,14 +255,50 @@ def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp
 
         monkeypatch.setattr(loop, "evaluate", evaluate)
         with pytest.raises(Interrupted, match=f"stopped at step {step}"):
-            run(config, tmp_path / "run")
-    monkeypatch.setattr(loop, "evaluate", original)
-    again = run(config, tmp_path / "run").result
+            run(config, tmp_path)
+    monkeypatch.undo()
+    again = run(config, tmp_path).result
     folder, expected = complete()
     assert again["resumed_from"] == [8, 16, 23]
-    assert again["metrics"] == expected["metrics"]
-    assert numbers(tmp_path / "run") == numbers(folder)
-    assert again["best_step"] == expected["best_step"]
+    assert all(again[key] == expected[key] for key in ("metrics", "best_step"))
+    assert numbers(tmp_path) == numbers(folder)
+
+
+def test_repeated_requests_of_a_scheduler_are_one_and_answered_between_steps():
+    with PreemptionHandler() as requests:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGTERM)
+        assert requests.received == signal.SIGTERM
+        with pytest.raises(Interrupted), requests.interruptible():
+            pass
+
+
+@pytest.mark.parametrize("number,seconds", [(signal.SIGINT, 60.0), (signal.SIGTERM, 0.0)])
+def test_a_second_request_is_not_waited_for(number, seconds, monkeypatch):
+    """Ctrl-C at once, SIGTERM after a while."""
+    with PreemptionHandler():
+        signal.raise_signal(number)
+        monkeypatch.setattr(preemption, "ECHO_SECONDS", seconds)
+        with pytest.raises(Interrupted):
+            signal.raise_signal(number)
+
+
+def test_a_request_ends_waiting_for_a_silent_bucket(monkeypatch):
+    class Silent:
+        def result(self, timeout):
+            time.sleep(timeout)
+            raise TimeoutError
+
+    monkeypatch.setattr(bucket_state, "_states", {})
+    monkeypatch.setattr(preemption, "BUCKET_SECONDS", 0.2)
+    bucket = bucket_state.state_of("b", Counter)
+    bucket.state = "answering"
+    alarm = signal.getsignal(signal.SIGALRM)
+    with PreemptionHandler(), pytest.raises(Interrupted, match=r"gs://b: no answer for"):
+        signal.raise_signal(signal.SIGTERM)
+        bucket.answer(Silent)
+    assert signal.getsignal(signal.SIGALRM) == alarm
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and bucket.state == "given up"
 
 
 def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, tmp_path):
@@ -294,19 +314,17 @@ def test_too_many_bad_steps_end_the_run_with_the_examples_of_the_batch(config, t
 
 
 def test_steps_that_are_not_applied_are_shown_and_counted_across_a_restart(
-    config, tmp_path, monkeypatch, capsys
+    config, tmp_path, capsys
 ):
     config = changed(config, "train", steps=5, log_every=5, checkpoint_every=5, evaluate_every=5)
     config = changed(config, "optimizer", learning_rate=1e30)  # only the first step is finite
-    original = loop.stream
-    monkeypatch.setattr(loop, "stream", signal_after(original, 2, signal.SIGTERM))
-    with pytest.raises(Interrupted, match="stopped at step 3"):
-        run(config, tmp_path / "run")
-    monkeypatch.setattr(loop, "stream", original)
-    assert run(config, tmp_path / "run").result["bad_steps"] == 4
+    with stopped_after(2, signal.SIGTERM) as caught:
+        run(config, tmp_path)
+    assert "stopped at step 3" in str(caught.value)
+    assert run(config, tmp_path).result["bad_steps"] == 4
     shown = [line for line in capsys.readouterr().err.splitlines() if "bad_steps" in line]
     assert [line.partition("  ")[0] for line in shown] == ["step 3/5", "step 5/5"]
-    assert not_finite(RunWriter(tmp_path / "run").metrics()) == "4 of 5 steps not finite"
+    assert not_finite(RunWriter(tmp_path).metrics()) == "4 of 5 steps not finite"
     assert not_finite([{"step": 5, "loss": 1.0}]) == ""
 
 
@@ -316,9 +334,6 @@ def test_a_run_begins_with_the_parameters_of_another(config, complete, tmp_path)
     frozen = changed(config, "optimizer", learning_rate=1e-30)
     second = run(frozen, tmp_path / "second")
     assert second.result["parameters_sha256"] == first["parameters_sha256"]
-    missing = changed(config, "train", init_from=str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match=r"nowhere: not the folder of a run"):
-        run(missing, tmp_path / "third")
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
@@ -342,10 +357,6 @@ def test_the_mean_of_the_newest_checkpoints(config, complete, tmp_path, ema_deca
         read_parameters(folder, task, mesh, average=3)
 
 
-def batches_of(widths):
-    return [((0, i + 1), {"x": np.zeros((2, width))}) for i, width in enumerate(widths)]
-
-
 @pytest.mark.parametrize(
     "start,widths,groups",
     [
@@ -355,9 +366,9 @@ def batches_of(widths):
     ],
 )
 def test_groups_of_steps(start, widths, groups):
-    config = TrainConfig(
-        steps=12, evaluate_every=12, checkpoint_every=12, log_every=6, steps_per_call=4
-    )
-    calls = list(loop.group_steps(batches_of(widths), start, config))
+    rhythm = {"evaluate_every": 12, "checkpoint_every": 12, "log_every": 6}
+    config = TrainConfig(steps=12, steps_per_call=4, **rhythm)
+    batches = [((0, i + 1), {"x": np.zeros((2, width))}) for i, width in enumerate(widths)]
+    calls = list(loop.group_steps(batches, start, config))
     assert [len(batches) for _, batches in calls] == groups
     assert [following for following, _ in calls] == [(0, i) for i in np.cumsum(groups)]

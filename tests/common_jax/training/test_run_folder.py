@@ -1,17 +1,15 @@
-"""The folder of a run: its lock, and its files after failed writes."""
+"""The folder of a run: its lock, its files after failed writes, and the record of its end."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from common_jax.errors import UserError
+from common_jax.errors import Interrupted, UserError
 from common_jax.training.log import MetricsLog
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.run_writer import RunWriter
@@ -36,40 +34,25 @@ def workdir(tmp_path):
     workdir.release()
 
 
-@pytest.fixture
-def other(tmp_path):
-    """Another process that trains in tmp_path / "run", after this one's claim was rejected."""
-    RunWriter(tmp_path / "run").claim(ToyConfig())
-    RunWriter(tmp_path / "run").release()
-    (tmp_path / "run" / "checkpoints" / "1").mkdir(parents=True)
-    with pytest.raises(UserError, match="differs in rate"):
-        RunWriter(tmp_path / "run").claim(ToyConfig(rate=0.5))
-    command = [sys.executable, "-c", CLAIM, str(tmp_path / "run")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "claimed\n"
-    yield process
-    process.kill()
-    process.wait()
-
-
-def contents(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-def test_a_second_run_reports_the_holder_of_the_lock(other, tmp_path):
-    """A rejected claim leaves no lock, hence the other process could claim the folder."""
+def test_a_second_run_reports_the_holder_of_the_lock(tmp_path):
+    """A rejected claim leaves no lock, hence another process can claim the folder."""
     run = tmp_path / "run"
-    config = (run / "config.json").read_bytes()
-    (run / "config.json").write_text("{")  # the lock comes before its first reading
-    for _ in range(2):
-        with pytest.raises(UserError) as raised:
-            RunWriter(run).claim(ToyConfig())
-        words = f"{run} is being trained by process {other.pid} on "
-        assert str(raised.value).startswith(words)
-        assert str(raised.value).endswith("; wait for it, or choose another --workdir")
-    (run / "config.json").write_bytes(config)
-    other.send_signal(signal.SIGKILL)
-    other.wait()
+    RunWriter(run).claim(ToyConfig())
+    RunWriter(run).release()
+    (run / "checkpoints" / "1").mkdir(parents=True)
+    with pytest.raises(UserError, match="differs in rate"):
+        RunWriter(run).claim(ToyConfig(rate=0.5))
+    command = [sys.executable, "-c", CLAIM, str(run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "claimed\n"
+        config = (run / "config.json").read_bytes()
+        (run / "config.json").write_text("{")  # the lock comes before its first reading
+        for _ in range(2):
+            with pytest.raises(UserError, match="choose another --workdir") as e:
+                RunWriter(run).claim(ToyConfig())
+            assert str(e.value).startswith(f"{run} is being trained by process {other.pid} on ")
+        (run / "config.json").write_bytes(config)
+        other.kill()
     workdir = RunWriter(run)
     workdir.claim(ToyConfig())
     assert str(os.getpid()) in (run / "lock").read_text()
@@ -91,16 +74,27 @@ def test_a_folder_of_something_else_gets_no_lock(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_config_that_is_not_json_is_one_line(workdir):
+    workdir.config_file.write_text("{")
+    with pytest.raises(UserError, match=r"config\.json:1:2: not JSON"):
+        workdir.config()
+
+
 def test_a_file_in_the_place_of_the_parent(tmp_path):
     (tmp_path / "runs").write_text("")
     with pytest.raises(UserError, match=r"runs/a: cannot be written: Not a directory"):
         RunWriter(tmp_path / "runs" / "a").claim(ToyConfig())
 
 
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 def fail(*args, **kwargs):
     raise OSError(28, "No space left on device")
 
 
+EXAMPLES = "eval/dev.examples.tsv"
 WRITERS = {
     "config.json": lambda workdir: workdir.claim(ToyConfig()),
     "eval/dev.json": lambda workdir: workdir.write_scores("dev", Scores({"loss": 1.0}, {}, {}, [])),
@@ -125,93 +119,72 @@ def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch)
 
 
 READ = """
-import json, sys
+import sys
 from common_jax.training.run_folder import RunFolder
-run, other = RunFolder(sys.argv[1]), RunFolder(sys.argv[1] + "-none")
-read = {
-    "trained by": run.trained_by != "",
-    "rate": run.config()["rate"],
-    "metrics": [run.metrics(), run.validations(), other.metrics()],
-    "result": [run.result(), other.result()],
-    "scores": [run.is_scored("dev"), run.is_scored("test"), run.scores("dev").value],
-    "predictions": run.predictions("dev", "txt"),
-    "references": run.references("dev"),
-    "sources": [run.sources("dev"), other.sources("dev")],
-    "right": run.example_results("dev")["right"].tolist(),
-    "texts": [sorted(run.texts("dev", True)), sorted(run.texts("dev", False))],
-    "other split": sorted(run.texts("test", True)),
-}
+run = RunFolder(sys.argv[1])
+assert run.trained_by
+print(run.config(), run.metrics(), run.validations(), run.result())
+print(run.scores("dev"), run.predictions("dev", "txt"), run.references("dev"), run.sources("dev"))
+print(run.example_results("dev"), run.texts("dev", True))
 assert not {"jax", "flax", "optax", "orbax"} & sys.modules.keys()
-print(json.dumps(read))
 """
 
 
-def test_a_run_is_read_without_jax(workdir):
-    result = {
-        **{"steps": 2, "parameters": 3, "wall_seconds": 1.5, "devices": ["cpu"]},
-        **{"metrics": {"dev": {"loss": 0.5}}, "versions": {"jax": "0"}},
-    }
+def test_a_run_is_read_without_jax(workdir, tmp_path):
+    lines = [{"step": 1, "loss": 2.0}, {"step": 2, "split": "dev", "loss": 0.5}]
     log = MetricsLog(workdir, 0)
-    log.write(1, {"loss": 2.0})
-    log.write(2, {"split": "dev", "loss": 0.5})
+    for line in lines:
+        log.write(line["step"], {name: line[name] for name in line if name != "step"})
     log.close()
     texts = {"references": ["r", "s"], "sources": ["t", ""]}
     results = {"length": np.array([1, 2]), "right": np.array([1, 0])}
     scores = Scores({"loss": 0.5}, {"examples": 2}, {"txt": "p\nq\n"}, [], results, **texts)
     workdir.write_scores("dev", scores)
+    result = {"steps": 2, "parameters": 3, "wall_seconds": 1.5, "devices": ["cpu"]}
+    result |= {"metrics": {"dev": {"loss": 0.5}}, "versions": {"jax": "0"}}
     workdir.write_result(result)
-    command = [sys.executable, "-c", READ, str(workdir.path)]
-    lines = [{"step": 1, "loss": 2.0}, {"step": 2, "split": "dev", "loss": 0.5}]
-    assert json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) == {
-        "trained by": True,
-        "rate": ToyConfig().rate,
-        "metrics": [lines, lines[1:], []],
-        "result": [result, None],
-        "scores": [True, False, {"loss": 0.5, "examples": 2}],
-        "predictions": ["p", "q"],
-        "references": ["r", "s"],
-        "sources": [["t", ""], None],
-        "right": [1, 0],
-        "texts": [
-            [
-                *("eval/dev.examples.tsv", "eval/dev.json", "eval/dev.predictions.txt"),
-                *("eval/dev.references", "eval/dev.sources", "metrics.jsonl", "result.json"),
-            ],
-            ["eval/dev.examples.tsv", "eval/dev.json", "metrics.jsonl", "result.json"],
-        ],
-        "other split": ["eval/dev.json", "metrics.jsonl", "result.json"],
-    }
-
-
-def with_results(workdir, **results):
-    workdir.write_scores("dev", Scores({}, {}, {}, [], results))
-    return workdir.path / "eval" / "dev.examples.tsv"
+    run = RunFolder(workdir.path)
+    other = RunFolder(tmp_path / "none")
+    assert run.config()["rate"] == ToyConfig().rate
+    assert [run.metrics(), run.validations(), other.metrics()] == [lines, lines[1:], []]
+    assert [run.result(), other.result()] == [result, None]
+    assert run.is_scored("dev") and not run.is_scored("test")
+    assert run.scores("dev").value == {"loss": 0.5, "examples": 2}
+    assert [run.predictions("dev", "txt"), run.references("dev")] == [["p", "q"], ["r", "s"]]
+    assert [run.sources("dev"), other.sources("dev")] == [["t", ""], None]
+    assert run.example_results("dev")["right"].tolist() == [1, 0]
+    numbers = {"eval/dev.examples.tsv", "eval/dev.json", "metrics.jsonl", "result.json"}
+    assert {*run.texts("dev", False)} == numbers
+    texts = {f"eval/dev.{name}" for name in ("predictions.txt", "references", "sources")}
+    assert {*run.texts("dev", True)} == numbers | texts
+    assert {*run.texts("test", True)} == {"eval/dev.json", "metrics.jsonl", "result.json"}
+    subprocess.run([sys.executable, "-c", READ, str(run.path)], check=True)
 
 
 def test_results_of_examples_are_read_as_they_were_written(workdir):
     random = np.random.default_rng(0)
-    results = {"right": np.array([True, False, True]), "length": np.array([7, 0, 12])}
-    results["nll"] = random.gamma(2, 1000, 3).astype(np.float32)
-    text = with_results(workdir, **results).read_text()
-    assert text.splitlines()[0] == "index\tlength\tright\tnll"
-    rows = [line.rpartition("\t")[0] for line in text.splitlines()[1:]]
-    assert rows == ["0\t7\t1", "1\t0\t0", "2\t12\t1"]
+    results = {
+        "right": np.array([True, False, True]),
+        "length": np.array([7, 0, 12]),
+        "nll": random.gamma(2, 1000, 3).astype(np.float32),
+    }
+    workdir.write_scores("dev", Scores({}, {}, {}, [], results))
+    rows = (workdir.path / EXAMPLES).read_text().splitlines()
+    rows = [row.rpartition("\t")[0] for row in rows]
+    assert rows == ["index\tlength\tright", "0\t7\t1", "1\t0\t0", "2\t12\t1"]
     restored = workdir.example_results("dev")
     assert restored.keys() == results.keys()
     for name, column in results.items():
         assert restored[name].astype(column.dtype).tolist() == column.tolist()
-
-
-def test_a_score_without_results_has_none(workdir):
-    workdir.write_scores("dev", Scores({}, {}, {}, []))
-    assert workdir.example_results("dev") is None
+    workdir.write_scores("test", Scores({}, {}, {}, []))
+    assert workdir.example_results("test") is None
 
 
 @pytest.mark.parametrize(
     "text,message",
     [
-        ("", r":1: needs the columns index, length and results"),
-        ("index\tlength\tf1\tf1\n", r":1: needs the columns index, length and results"),
+        ("", ":1: needs the columns"),
+        ("index\tlength\tf1\tf1\n", ":1: needs the columns"),
         ("index\tlength\tf1\n", ": no examples"),
         ("index\tlength\tf1\n0\t1\t2\n1\t1\n", ":3: needs 1 and 2 numbers"),
         ("index\tlength\tf1\n0\t1\tnan\n", ":2: needs 0 and 2 numbers"),
@@ -219,25 +192,26 @@ def test_a_score_without_results_has_none(workdir):
     ],
 )
 def test_damaged_results_of_examples_are_one_line(workdir, text, message):
-    file = with_results(workdir, length=np.ones(1), f1=np.ones(1))
-    file.write_text(text)
+    (workdir.path / "eval").mkdir()
+    (workdir.path / EXAMPLES).write_text(text)
     with pytest.raises(UserError, match=rf"dev\.examples\.tsv{message}"):
         workdir.example_results("dev")
 
 
 @pytest.mark.parametrize(
     "place,name",
-    [("tensorboard", "metrics.jsonl"), ("eval", "eval/dev.json"), ("vocabulary", "vocabulary"),
-     ("metrics.jsonl/", "metrics.jsonl")],
-)  # fmt: skip
+    {
+        "tensorboard": "metrics.jsonl",
+        "eval": "eval/dev.json",
+        "vocabulary": "vocabulary",
+        "metrics.jsonl/x": "metrics.jsonl",
+    }.items(),
+)
 def test_something_in_the_place_of_a_file_or_folder(place, name, tmp_path):
-    if place.endswith("/"):
-        (tmp_path / place).mkdir()
-    else:
-        (tmp_path / place).write_text("")
-    with pytest.raises(
-        UserError, match=r": cannot be written: (File exists|(Is|Not) a directory)$"
-    ):
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text("")
+    kind = r": cannot be written: (File exists|(Is|Not) a directory)$"
+    with pytest.raises(UserError, match=kind):
         WRITERS[name](RunWriter(tmp_path))
 
 
@@ -246,25 +220,6 @@ def test_lines_of_the_log_with_null_values_are_kept(tmp_path):
     file = tmp_path / "metrics.jsonl"
     file.write_text('{"step": 1, "loss": null, "bad_steps": 2}\n{"step": 2, "loss": "x"}\n')
     assert RunFolder(tmp_path).metrics() == [{"step": 1, "bad_steps": 2}]
-
-
-def test_the_log_on_a_device_that_is_always_full(tmp_path):
-    if not os.path.exists("/dev/full"):
-        pytest.skip("needs /dev/full")
-    log = MetricsLog(RunFolder(tmp_path), 0)
-    log._file.close()
-    log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
-    with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be written: No space left"):
-        log.write(1, {"loss": 1.0})
-    log.close()
-
-
-def test_tensorboard_on_a_full_disk_does_not_hang(tmp_path):
-    log = MetricsLog(RunFolder(tmp_path), 0)
-    log._trackers[0]._writer._write_serialized_event = fail
-    with pytest.raises(UserError, match=r"cannot be written: No space left"):
-        log.write(1, {"loss": 1.0})
-    log.close()
 
 
 def test_the_log_forgets_what_comes_after_the_step_and_what_is_damaged(tmp_path):
@@ -307,24 +262,30 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
     assert sorted(events) == sorted([*starts, *summaries])
 
 
-def test_a_disk_that_fills_up_during_a_run(tmp_path):
-    """On a small tmpfs, if it can be mounted; existing files stay intact."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
-        log = MetricsLog(RunFolder(disk), 0)
-        with pytest.raises(UserError, match=r"cannot be written: No space left on device$"):
-            for step in range(100_000):
-                log.write(step, {"loss": 1.0})
-        for line in (disk / "metrics.jsonl").read_text().splitlines()[:-1]:
-            assert json.loads(line)["loss"] == 1.0
-        again = (disk / "metrics.jsonl").read_bytes()
-        with pytest.raises(UserError, match=r"cannot be written: No space left on device$"):
-            MetricsLog(RunFolder(disk), 50_000)
-        assert (disk / "metrics.jsonl").read_bytes() == again
-        del log
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
+@pytest.mark.parametrize(
+    "error,expected",
+    [
+        (UserError("step 3:\nnot finite"), {"state": "failed", "message": "step 3: not finite"}),
+        (ZeroDivisionError(), {"state": "failed", "message": "ZeroDivisionError"}),
+        (Interrupted(signal.SIGTERM, "at step 3"), {"state": "stopped", "message": "at step 3"}),
+        (KeyboardInterrupt(), {"state": "stopped", "message": "KeyboardInterrupt"}),
+    ],
+)
+def test_an_end_is_recorded_and_raised(error, expected, tmp_path):
+    writer = RunWriter(tmp_path / "run")
+    writer.claim(ToyConfig())
+    with pytest.raises(type(error)), writer.recording_end():
+        raise error
+    assert json.loads(writer.end_file.read_text()) == expected
+    writer.claim(ToyConfig())
+    assert not writer.end_file.exists()
+    with writer.recording_end():
+        pass
+    assert not writer.end_file.exists()
+    writer.release()
+
+
+def test_the_error_is_that_of_the_training_if_nothing_can_be_written(tmp_path):
+    writer = RunWriter(tmp_path / "missing" / "run")
+    with pytest.raises(UserError, match="disk full"), writer.recording_end():
+        raise UserError("disk full")

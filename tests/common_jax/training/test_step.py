@@ -1,15 +1,18 @@
-"""A training step against plain NumPy, on the toy task."""
+"""A training step on the toy task against plain NumPy, with its optimizers and meshes."""
 
 import dataclasses
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
-from common_jax.training.mesh import make_mesh
-from common_jax.training.optimizer import make_schedule
+from common_jax.errors import UserError
+from common_jax.training.mesh import make_mesh, mesh_shape, shardings
+from common_jax.training.optimizer import limit_output_norm, make_optimizer, make_schedule
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
 from tests.sharded_batch import placed
@@ -18,9 +21,9 @@ from tests.toy import Toy, ToyConfig
 ADAM = OptimizerConfig(learning_rate=0.01, schedule="constant", warmup_steps=1, clip_norm=0.0)
 
 
-def make(mesh=(1, 1, 1), **train):
-    config = ToyConfig(rate=0.0, optimizer=ADAM, train=TrainConfig(**train))
-    return Toy(config), make_mesh(MeshConfig(*mesh))
+def make(mesh=(1, 1, 1), task=Toy, optimizer=ADAM, **train):
+    config = ToyConfig(rate=0.0, optimizer=optimizer, train=TrainConfig(**train))
+    return task(config), make_mesh(MeshConfig(*mesh))
 
 
 def batches(count, rows=12):
@@ -28,23 +31,21 @@ def batches(count, rows=12):
     return [{"index": np.arange(rows, dtype=np.int32), "numbers": n} for n in numbers]
 
 
-def take(task, mesh, groups, state=None):
+def take(task, mesh, groups):
     """The state and the metrics of each step, after calls with the given groups of batches."""
     step = make_train_step(task, mesh)
-    state = init_state(task, mesh) if state is None else state
-    parts, metrics = task.config.train.accumulate, []
+    state = init_state(task, mesh)
+    parts = []
+    key = jax.random.key(task.config.train.seed)
     for group in groups:
-        state, m = step(
-            state,
-            tuple(placed(b, mesh, parts) for b in group),
-            jax.random.key(task.config.train.seed),
-        )
-        m = jax.device_get(m)
-        metrics += [{k: v[i] for k, v in m.items()} for i in range(len(group))]
-    return jax.device_get(state), metrics
+        rows = tuple(placed(batch, mesh, task.config.train.accumulate) for batch in group)
+        state, metrics = step(state, rows, key)
+        metrics = jax.device_get(metrics)
+        parts += [{k: v[i] for k, v in metrics.items()} for i in range(len(group))]
+    return jax.device_get(state), parts
 
 
-def adam(task, groups):
+def steps_by_hand(task, groups):
     """The same by hand: mean squared error of the sum, gradient by hand, Adam by its equations."""
     params = jax.device_get(init_state(task, make_mesh(MeshConfig(1))).params)
     table, out = (np.asarray(a, np.float64) for a in (params["table"]["row"], params["out"]))
@@ -71,7 +72,7 @@ def test_three_steps_by_hand():
     task, mesh = make()
     data = batches(3)
     state, metrics = take(task, mesh, [[b] for b in data])
-    table, out, losses = adam(task, data)
+    table, out, losses = steps_by_hand(task, data)
     np.testing.assert_allclose([m["loss"] for m in metrics], losses, rtol=1e-5)
     np.testing.assert_allclose(state.params["table"]["row"], table, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(state.params["out"], out, rtol=1e-5)
@@ -91,13 +92,10 @@ class Penalised(Toy):
 def test_l2_is_half_the_sum_of_all_squares_in_the_loss_before_clipping():
     data = [[b] for b in batches(3)]
     clipped = dataclasses.replace(ADAM, clip_norm=20.0)
-    task, mesh = make()
-    plain = Toy(dataclasses.replace(task.config, optimizer=clipped))
     decay = dataclasses.replace(clipped, l2=Penalised.L2)
-    decayed = Toy(dataclasses.replace(task.config, optimizer=decay))
-    (expected, penalised), (got, reported), (without, unpenalised) = (
-        take(t, mesh, data) for t in (Penalised(plain.config), decayed, plain)
-    )
+    expected, penalised = take(*make(task=Penalised, optimizer=clipped), data)
+    got, reported = take(*make(optimizer=decay), data)
+    without, unpenalised = take(*make(optimizer=clipped), data)
     assert penalised[0]["grad_norm"] > clipped.clip_norm
     np.testing.assert_allclose(got.params["out"], expected.params["out"], rtol=1e-5)
     rows = [state.params["table"]["row"] for state in (got, expected, without)]
@@ -115,8 +113,8 @@ def test_the_exponential_warm_up():
     np.testing.assert_allclose(rates[:1000], np.geomspace(1e-5, 1e-3, 1001)[1:], rtol=1e-5)
     np.testing.assert_array_equal(rates[999:], rates[999])
     np.testing.assert_allclose(rates[999], 1e-3, rtol=1e-7)
-    interruptible = dataclasses.replace(config, warmup_steps=0)
-    np.testing.assert_allclose(make_schedule(interruptible, 1500)(jnp.int32(0)), 1e-3, rtol=1e-7)
+    at_once = dataclasses.replace(config, warmup_steps=0)
+    np.testing.assert_allclose(make_schedule(at_once, 1500)(jnp.int32(0)), 1e-3, rtol=1e-7)
 
 
 @pytest.mark.parametrize("mesh,parts", [((1, 1, 1), 4), ((1, 1, 1), 5), ((4, 2, 1), 2)])
@@ -169,21 +167,20 @@ class Exploding(Toy):
 def test_a_step_that_is_not_finite_changes_nothing_but_the_count(per_call):
     good, bad = batches(3), batches(1)[0]
     bad["numbers"][0] = 9
-    task, mesh = make(ema_decay=0.9)
-    task = Exploding(task.config)
     data = [good[0], bad, bad, good[1], good[2]]
     groups = [[b] for b in data] if per_call == 1 else [data]
+    task, mesh = make(task=Exploding, ema_decay=0.9)
     state, metrics = take(task, mesh, groups)
     assert [int(m["bad_steps"]) for m in metrics] == [0, 1, 2, 0, 0]
     assert int(state.step) == 5 and int(state.bad_steps) == 0
     alone, _ = take(task, mesh, [[b] for b in good])
     # Adam's moments and count are those of three steps too
-    for computed, expected in zip(
+    for pair in zip(
         jax.tree.leaves((state.params, state.opt_state)),
         jax.tree.leaves((alone.params, alone.opt_state)),
         strict=True,
     ):
-        np.testing.assert_allclose(computed, expected, rtol=1e-6)
+        np.testing.assert_allclose(*pair, rtol=1e-6)
 
 
 def test_fresh_states_are_the_same_on_every_mesh():
@@ -192,3 +189,132 @@ def test_fresh_states_are_the_same_on_every_mesh():
     states = [init_state(task, one), init_state(Toy(config), make_mesh(config.mesh))]
     for a, b in zip(*map(jax.tree.leaves, states), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "requested,devices,shape",
+    [
+        ((-1, 2, 2), 8, (2, 2, 2)),
+        ((1, -1, 2), 8, (1, 4, 2)),
+        ((2, 2, -1), 4, (2, 2, 1)),
+        ((1, 2, 1), 8, (1, 2, 1)),
+    ],
+)
+def test_minus_one_takes_what_remains(requested, devices, shape):
+    assert tuple(mesh_shape(MeshConfig(*requested), devices).values()) == shape
+
+
+@pytest.mark.parametrize(
+    "requested,message",
+    [
+        ((-1, 3, 1), "mesh.fsdp=3: 8 devices are not a multiple of 3"),
+        ((4, 4, 1), "mesh.data=4 x mesh.fsdp=4: only 8 devices here"),
+        ((-1, -1, 1), "mesh"),
+        ((0, 1, 1), "mesh"),
+        ((1, -2, 1), "mesh"),
+    ],
+)
+def test_a_mesh_that_does_not_come_out(requested, message):
+    with pytest.raises(UserError, match=message):
+        make_mesh(MeshConfig(*requested))
+
+
+def test_names_of_axes_decide_where_a_parameter_lies():
+    mesh = make_mesh(MeshConfig(2, 2, 2))
+    box = lambda shape, *names: nn.LogicallyPartitioned(jnp.zeros(shape), names)
+    tree = {
+        "kernel": box((6, 4), "embed", "mlp"),
+        "stacked": box((3, 4, 6), "layers", "heads", "embed"),
+        "odd": box((7, 4), "vocab", "embed"),
+        "plain": jnp.zeros((4, 4)),
+    }
+    got = {name: sharding.spec for name, sharding in shardings(tree, mesh).items()}
+    assert got["kernel"] == P("fsdp", "tensor")
+    assert got["stacked"] == P(None, "tensor", "fsdp")
+    assert got["odd"] == P(None, "fsdp")  # 7 rows stay whole on 2 devices
+    assert got["plain"] == P()
+
+
+@pytest.mark.parametrize(
+    "shape,parts,rows", [((2, 2, 2), 1, 8), ((2, 1, 1), 3, 6), ((8, 1, 1), 2, 16)]
+)
+def test_filler_rows_fill_devices_and_parts(shape, parts, rows):
+    batch = {"index": np.arange(5, dtype=np.int32), "x": np.ones((5, 3), np.int32)}
+    got = jax.device_get(placed(batch, make_mesh(MeshConfig(*shape)), parts))
+    assert got["index"].tolist() == [0, 1, 2, 3, 4] + [-1] * (rows - 5)
+    assert got["x"].sum() == 15 and got["x"].shape == (rows, 3)
+
+
+EPS = 1e-6
+GRADIENTS = np.random.default_rng(0).normal(size=(5, 3))
+
+
+def adam(gradients, b1=0.9, b2=0.99):
+    mean = square = np.zeros(3)
+    for step, g in enumerate(gradients, start=1):
+        mean, square = b1 * mean + (1 - b1) * g, b2 * square + (1 - b2) * g * g
+        yield mean / (1 - b1**step) / (np.sqrt(square / (1 - b2**step)) + EPS)
+
+
+def adamax(gradients, b1=0.9, b2=0.99):
+    """Kingma & Ba 2015, algorithm 2."""
+    mean = largest = np.zeros(3)
+    for step, g in enumerate(gradients, start=1):
+        mean, largest = b1 * mean + (1 - b1) * g, np.maximum(b2 * largest, np.abs(g) + EPS)
+        yield mean / (1 - b1**step) / largest
+
+
+def adadelta(gradients, b1=0.9, b2=0.99):
+    """Zeiler 2012, algorithm 1."""
+    square = moved = np.zeros(3)
+    for g in gradients:
+        square = b2 * square + (1 - b2) * g * g
+        update = np.sqrt(moved + EPS) / np.sqrt(square + EPS) * g
+        moved = b2 * moved + (1 - b2) * update * update
+        yield update
+
+
+def adagrad(gradients, b1=0.9, b2=0.99, initial=0.3):
+    total = np.full(3, initial)
+    for g in gradients:
+        total = total + g * g
+        yield g / (np.sqrt(total) + EPS)
+
+
+@pytest.mark.parametrize("formula", [adam, adamax, adadelta, adagrad], ids=lambda f: f.__name__)
+def test_updates(formula):
+    config = OptimizerConfig(
+        name=formula.__name__, b1=0.9, b2=0.99, eps=EPS, initial_sum=0.3, clip_norm=0.0
+    )
+    optimizer = make_optimizer(config)
+    params = {"w": jnp.zeros(3)}
+    state = optimizer.init(params)
+    for gradient, expected in zip(GRADIENTS, formula(GRADIENTS), strict=True):
+        with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
+            gradients = {"w": jnp.asarray(gradient, jnp.float32)}
+            updates, state = optimizer.update(gradients, state, params)
+        np.testing.assert_allclose(updates["w"], expected, rtol=2e-4)
+
+
+def test_fixed_parameters_have_no_l2():
+    config = OptimizerConfig(name="adam", l2=0.1, clip_norm=0.0)
+    params = {"fixed": jnp.ones(2), "layer": {"kernel": jnp.ones(2)}}
+    optimizer = make_optimizer(config, ["fixed", "absent"])
+    none = jax.tree.map(jnp.zeros_like, params)
+    with jax.numpy_dtype_promotion("standard"):  # optax is not clean under "strict"
+        updates, _ = optimizer.update(none, optimizer.init(params), params)
+    np.testing.assert_array_equal(updates["fixed"], 0.0)
+    assert (updates["layer"]["kernel"] > 0).all()
+
+
+def test_the_last_layers_norm():
+    """Limits each output's weights; other layers and smaller norms are unchanged."""
+    kernel = jnp.float32([[3.0, 0.3], [4.0, 0.4]])
+    params = {"hidden": {"kernel": kernel}, "output": {"kernel": kernel, "bias": kernel[0]}}
+    limited = limit_output_norm(params, 2.5)
+    np.testing.assert_allclose(limited["output"]["kernel"], [[1.5, 0.3], [2.0, 0.4]], rtol=1e-6)
+    np.testing.assert_array_equal(limited["output"]["bias"], kernel[0])
+    np.testing.assert_array_equal(limited["hidden"]["kernel"], kernel)
+    assert limit_output_norm(params, 0.0) is params
+    with pytest.raises(UserError, match=r"output_norm=2\.5: the model has no layer of outputs"):
+        limit_output_norm({"output": {"bias": kernel[0]}}, 2.5)

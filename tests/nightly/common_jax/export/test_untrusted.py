@@ -1,12 +1,15 @@
-"""Forged programs of exports: refused before they are compiled, or ended by a limit."""
+"""Programs of exports in a process of their own: what is refused, and its limits.
+
+The day's tests of it are those of `--untrusted` in tests/launch/test_export.py.
+"""
 
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -22,8 +25,8 @@ from common_jax.export.format import PARAMETERS, PROGRAMS
 from common_jax.export.stablehlo import Programs
 from common_jax.io.checksums import digests, seal
 from common_jax.predictor import MEMORY
+from tests.launch.tiny_runs import ROOT
 
-ROOT = Path(__file__).parents[3]
 ARRAYS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
 FILE = "program.stablehlo"
 
@@ -62,64 +65,77 @@ def right(params, arrays):
     return {"y": sums, "layers": [{"z": arrays["x"] + 1}, {"z": sums > 5}]}
 
 
-def child(folder, **limits):
-    return ChildPrograms(folder, None, Limits(**limits))
-
-
-@pytest.fixture
-def ended():
-    """Ends the process of a test."""
-    made = []
-    yield lambda programs: made.append(programs) or programs
-    for programs in made:
+@contextlib.contextmanager
+def child(folder, digests=None, **limits):
+    programs = ChildPrograms(folder, digests, Limits(**limits))
+    try:
+        yield programs
+    finally:
         programs.stop()
 
 
-@pytest.mark.parametrize("make", [Programs, child])
+@contextlib.contextmanager
+def in_this_process(folder, digests=None):
+    yield Programs(folder, digests)
+
+
+@pytest.mark.parametrize("make", [in_this_process, child])
 @pytest.mark.parametrize("target", ["xla_ffi_python_cpu_callback", "unknown", "a name"])
-def test_native_functions_are_refused(target, make, tmp_path, ended):
-    write(tmp_path / "export", calls(target), unchecked=[target])
-    programs = make(tmp_path / "export")
-    if make is child:
-        ended(programs)
-    with pytest.raises(UserError) as error:
+def test_native_functions_are_refused(target, make, tmp_path):
+    folder = write(tmp_path / "export", calls(target), unchecked=[target])
+    with make(folder) as programs, pytest.raises(UserError) as error:
         programs.compute(FILE, MEMORY)
-    assert str(tmp_path / "export" / PROGRAMS / FILE) in str(error.value)
+    assert str(folder / PROGRAMS / FILE) in str(error.value)
     assert f"a call of {target!r} is not allowed" in str(error.value)
 
 
-def test_a_child_computes_what_this_process_does(tmp_path, ended):
+@pytest.mark.parametrize("make", [in_this_process, child])
+@pytest.mark.parametrize("name", [f"{PROGRAMS}/{FILE}", PARAMETERS])
+def test_an_exchanged_export_is_refused(name, make, tmp_path):
     folder = write(tmp_path / "export", right)
-    programs = ended(child(folder))
-    expected = Programs(folder).compute(FILE, MEMORY)(ARRAYS)
-    compute = programs.compute(FILE, MEMORY)
-    for _ in range(2):
-        jax.tree.map(np.testing.assert_array_equal, compute(ARRAYS), jax.device_get(expected))
-    with pytest.raises(UserError, match="does not fit the export's settings or vocabulary"):
-        compute({"z": ARRAYS["x"]})
-    os.kill(programs._process.pid, signal.SIGSEGV)
-    with pytest.raises(UserError, match=r"program.stablehlo: ended its process \(SIGSEGV\)"):
-        compute(ARRAYS)
-    assert compute(ARRAYS)["y"].tolist() == [6, 24]  # by a new process
+    other = write(tmp_path / "other", endless)
+    save_file({"scale": np.asarray(3, np.float32)}, other / PARAMETERS)
+    seal(folder)
+    with make(folder, digests(folder)) as programs:
+        if make is child:
+            assert programs.compute(FILE, MEMORY)(ARRAYS)["y"].tolist() == [6, 24]
+            programs.stop()  # as a limit does
+        (other / name).replace(folder / name)
+        with pytest.raises(UserError, match=f"{name}: has changed since the export was loaded"):
+            programs.compute(FILE, MEMORY)(ARRAYS)
 
 
-def test_a_loop_is_ended_while_others_are_answered(tmp_path, ended):
-    loop = ended(child(write(tmp_path / "loop", endless), seconds=20.0)).compute(FILE, MEMORY)
-    other = Programs(write(tmp_path / "right", right)).compute(FILE, MEMORY)
-    errors = []
+def test_a_child_computes_what_this_process_does(tmp_path):
+    folder = write(tmp_path / "export", right)
+    expected = jax.device_get(Programs(folder).compute(FILE, MEMORY)(ARRAYS))
+    with child(folder) as programs:
+        compute = programs.compute(FILE, MEMORY)
+        for _ in range(2):
+            jax.tree.map(np.testing.assert_array_equal, compute(ARRAYS), expected)
+        with pytest.raises(UserError, match="does not fit the export's settings or vocabulary"):
+            compute({"z": ARRAYS["x"]})
+        os.kill(programs._process.pid, signal.SIGSEGV)
+        with pytest.raises(UserError, match=r"program.stablehlo: ended its process \(SIGSEGV\)"):
+            compute(ARRAYS)
+        assert compute(ARRAYS)["y"].tolist() == [6, 24]  # by a new process
 
-    def run():
+
+def test_a_loop_is_ended_while_others_are_answered(tmp_path):
+    def run(loop):
         with pytest.raises(UserError) as error:
-            loop(ARRAYS)
-        errors.append(str(error.value))
+            loop.compute(FILE, MEMORY)(ARRAYS)
+        return str(error.value)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    time.sleep(0.5)
-    assert np.asarray(other(ARRAYS)["y"]).tolist() == [6, 24]
-    assert thread.is_alive()
-    thread.join(60)
-    assert errors[0].endswith("program.stablehlo: ran for more than 20 s, and was ended")
+    other = Programs(write(tmp_path / "right", right)).compute(FILE, MEMORY)
+    folder = write(tmp_path / "loop", endless)
+    with child(folder, seconds=20.0) as loop, ThreadPoolExecutor(1) as pool:
+        loop.compute(FILE, MEMORY)
+        running = pool.submit(run, loop)
+        time.sleep(0.5)
+        assert np.asarray(other(ARRAYS)["y"]).tolist() == [6, 24]
+        assert not running.done()
+        message = running.result(60)
+    assert message.endswith("program.stablehlo: ran for more than 20 s, and was ended")
 
 
 COMMAND = """
@@ -167,33 +183,17 @@ def is_running(process):
     return False
 
 
-@pytest.mark.parametrize("make", [Programs, ChildPrograms])
-@pytest.mark.parametrize("changed", [FILE, PARAMETERS])
-def test_an_exchanged_export_is_refused(changed, make, tmp_path, ended):
-    folder, other = write(tmp_path / "export", right), write(tmp_path / "other", endless)
-    save_file({"scale": np.asarray(3, np.float32)}, other / PARAMETERS)
-    seal(folder)
-    limits = [] if make is Programs else [Limits()]
-    programs = make(folder, digests(folder), *limits)
-    if make is ChildPrograms:
-        ended(programs)
-        assert programs.compute(FILE, MEMORY)(ARRAYS)["y"].tolist() == [6, 24]
-        programs.stop()  # as a limit does
-    name = changed if changed == PARAMETERS else f"{PROGRAMS}/{changed}"
-    (other / name).replace(folder / name)
-    with pytest.raises(UserError, match=f"{name}: has changed since the export was loaded"):
-        programs.compute(FILE, MEMORY)(ARRAYS)
-
-
-def test_memory_is_bounded(tmp_path, ended):
-    compute = ended(child(write(tmp_path / "export", huge), memory=2**30)).compute(FILE, MEMORY)
-    with pytest.raises(UserError, match="used more than 1 GiB of memory, and was ended"):
-        compute(ARRAYS)
-
-
-def test_an_answer_that_is_none_is_one_line(tmp_path, ended, monkeypatch):
-    compute = ended(child(write(tmp_path / "export", right))).compute(FILE, MEMORY)
-    for message in (b"", b"[]", b'{"tree": 3}', b'{"error": 1, "tree": {}}'):
-        monkeypatch.setattr(ChildPrograms, "_receive", lambda *_, message=message: message)
-        with pytest.raises(UserError, match="gave no answer that can be read"):
+def test_memory_is_bounded(tmp_path):
+    with child(write(tmp_path / "export", huge), memory=2**30) as programs:
+        compute = programs.compute(FILE, MEMORY)
+        with pytest.raises(UserError, match="used more than 1 GiB of memory, and was ended"):
             compute(ARRAYS)
+
+
+def test_an_answer_that_is_none_is_one_line(tmp_path, monkeypatch):
+    with child(write(tmp_path / "export", right)) as programs:
+        compute = programs.compute(FILE, MEMORY)
+        for message in (b"", b"[]", b'{"tree": 3}', b'{"error": 1, "tree": {}}'):
+            monkeypatch.setattr(ChildPrograms, "_receive", lambda *_, message=message: message)
+            with pytest.raises(UserError, match="gave no answer that can be read"):
+                compute(ARRAYS)
