@@ -60,13 +60,6 @@ def run(config):
     return run
 
 
-@pytest.fixture(scope="module")
-def task(run):
-    task = read_task(RunFolder(run))
-    task.prepare()
-    return task
-
-
 def test_the_penalty_is_logged_beside_the_loss_that_has_it(run):
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "grad_norm" in line]
@@ -76,7 +69,14 @@ def test_the_penalty_is_logged_beside_the_loss_that_has_it(run):
         assert line["loss"] == pytest.approx(line["nll"] + line["squares"])
 
 
-def test_losses_are_summed_over_real_rows(task):
+def task_of(run):
+    task = read_task(RunFolder(run))
+    task.prepare()
+    return task
+
+
+def test_losses_are_summed_over_real_rows(run):
+    task = task_of(run)
     params = task.init(jax.random.key(1))
     batch = next(iter(task.train_batches().epoch(0)))
     batch["index"][:3] = -1
@@ -93,8 +93,9 @@ def test_losses_are_summed_over_real_rows(task):
     assert sums["loss"] == pytest.approx(nll + squares, rel=1e-5)
 
 
-def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
+def test_a_batch_has_the_inputs_of_each_window_and_each_example(run):
     """Compared with the texts, in evaluation, where passages are split into windows."""
+    task = task_of(run)
     squad, corpus, rows = task.data.texts("dev"), task.data.split("dev"), 0
     windows = set()
     for batch in task.split_batches("dev").epoch(0):
@@ -136,10 +137,9 @@ def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
 
 
 def test_inputs_and_other_characters_prepare_a_corpus_of_their_own(config):
-    own, plain = (
-        Builder(parse(file, [])).fingerprint() for file in (config, "configs/qanet/quickstart.py")
-    )
+    of = lambda file, *changes: Builder(parse(file, changes)).fingerprint()
+    own, plain = of(config), of("configs/qanet/quickstart.py")
     assert "inputs" in own and "inputs" not in plain
     assert (own["limits"][0], plain["limits"][0]) == (3, 16)
-    other = Builder(parse(config, ["--config.model.longest=5"])).fingerprint()
+    other = of(config, "--config.model.longest=5")
     assert other.pop("inputs") != own.pop("inputs") and other == own
