@@ -149,7 +149,16 @@ def test_no_array_of_all_pairs_of_words_is_made():
     assert memory.temp_size_in_bytes < 12_000**2  # a quarter of one such array
 
 
-@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
+COMBINED = {"advanced", "advanced, bilinear, phrases of 5"}  # whose parts are in other cases
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(changes, id=name, marks=[pytest.mark.slow] * (name in COMBINED))
+        for name, changes in CASES.items()
+    ],
+)
 def test_attentive_convolution(changes):
     config = dataclasses.replace(CONFIG, **changes)
     module = AttentiveConvolutionLayer(config, jnp.float32)

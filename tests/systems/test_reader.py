@@ -60,6 +60,13 @@ def run(config):
     return run
 
 
+@pytest.fixture(scope="module")
+def task(run):
+    task = read_task(RunFolder(run))
+    task.prepare()
+    return task
+
+
 def test_the_penalty_is_logged_beside_the_loss_that_has_it(run):
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "grad_norm" in line]
@@ -69,14 +76,7 @@ def test_the_penalty_is_logged_beside_the_loss_that_has_it(run):
         assert line["loss"] == pytest.approx(line["nll"] + line["squares"])
 
 
-def task_of(run):
-    task = read_task(RunFolder(run))
-    task.prepare()
-    return task
-
-
-def test_losses_are_summed_over_real_rows(run):
-    task = task_of(run)
+def test_losses_are_summed_over_real_rows(task):
     params = task.init(jax.random.key(1))
     batch = next(iter(task.train_batches().epoch(0)))
     batch["index"][:3] = -1
@@ -93,9 +93,8 @@ def test_losses_are_summed_over_real_rows(run):
     assert sums["loss"] == pytest.approx(nll + squares, rel=1e-5)
 
 
-def test_a_batch_has_the_inputs_of_each_window_and_each_example(run):
+def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
     """Compared with the texts, in evaluation, where passages are split into windows."""
-    task = task_of(run)
     squad, corpus, rows = task.data.texts("dev"), task.data.split("dev"), 0
     windows = set()
     for batch in task.split_batches("dev").epoch(0):
@@ -117,8 +116,9 @@ def test_a_batch_has_the_inputs_of_each_window_and_each_example(run):
                 assert spelling[: len(tokens)].tolist() == expected
                 assert not spelling[len(tokens) :].any()
                 assert batch[f"{name}_characters"].shape[2] == 3
-            shared = {w for w in words["context"] if w in words["question"]}
-            assert batch["shared"][row].tolist() == [len(shared)]
+            sets = [*map(set, words.values())]
+            shared = [len(set.intersection(*sets)), len(set.union(*sets))]
+            assert batch["shared"][row].tolist() == shared
             windows.add(spans[0])
             rows += 1
     assert rows == len(corpus.questions) > len(squad.questions) / 2 and len(windows) > 1

@@ -160,9 +160,10 @@ def test_all_numbers_are_finite(system, change):
 
 @pytest.mark.parametrize("name", COMPLETE)
 def test_an_export_leaves_the_lengths_open(name):
+    """In bfloat16, with logits of float32."""
     system = SYSTEMS[name]
-    model, names = Matcher(system.model, 9, DIM, system.labels), TEXTS[: system.texts]
-    lengths = dict(zip(names, ("B, T", "B, S"), strict=False))
+    model = Matcher(system.model, 9, DIM, system.labels, jnp.bfloat16)
+    lengths = dict(zip(TEXTS[: system.texts], ("B, T", "B, S"), strict=False))
     dims = lengths | {column.name: column.dims(lengths) for column in system.columns}
     scope = export.SymbolicScope()
     symbolic = {
@@ -176,4 +177,5 @@ def test_an_export_leaves_the_lengths_open(name):
     }
     params = random_params.shapes(model, arrays, train=False)
     explain = lambda params, arrays: model.apply({"params": params}, arrays, method="explain")[0]
-    assert jax.eval_shape(explain, params, symbolic).shape[1] == system.labels
+    logits = jax.eval_shape(explain, params, symbolic)
+    assert (logits.shape[1], logits.dtype) == (system.labels, np.float32)

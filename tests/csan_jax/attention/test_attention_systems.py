@@ -3,10 +3,12 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from common_jax.errors import UserError
+from common_jax.masks import segments
 from csan_jax.attention.area import Area
 from csan_jax.attention.block import Block
 from csan_jax.attention.convolution import Convolutions
@@ -15,6 +17,7 @@ from csan_jax.attention.neighbor import Neighbor
 from csan_jax.attention.relative import Relative
 from csan_jax.config import ModelConfig
 from tests import random_params
+from tests.csan_jax.attention import numpy_reference
 from tests.csan_jax.attention.cases import (
     DIM,
     HEADS,
@@ -77,6 +80,21 @@ def test_what_stands_in_padding_changes_nothing(system):
         assert not to_x[~valid].any()
         results.append((out[valid], weights, to_params, to_x))
     jax.tree.map(np.testing.assert_array_equal, *results)
+
+
+def test_predicted_numbers_are_float32_functions_of_bfloat16_queries():
+    choice, params = SYSTEMS["local_soft"].choice, SYSTEMS["local_soft"].parameters
+    module = choice.module(dataclasses.replace(SIZES, dtype=jnp.bfloat16))
+    query = np.random.default_rng(3).normal(size=(1, 64, HEADS, DIM // HEADS))
+    query, valid = jnp.asarray(query, jnp.bfloat16), jnp.arange(64)[None] < 61
+    predict = lambda q, v: module.apply({"params": params}, q, segments(v, v), method="bias")
+    got = jax.jit(predict)(query, valid)
+    wide = np.asarray(query, np.float64)[0, :61].reshape(61, DIM)
+    options = choice.local_heads, choice.centre, choice.window, choice.width
+    want = numpy_reference.centres_and_windows(wide, random_params.exact(params), *options)
+    for number, exact in zip((got.centre, got.window), want, strict=True):
+        assert number.dtype == jnp.float32 and np.isfinite(number).all()
+        np.testing.assert_allclose(number[0, :, :61].T, exact, rtol=1e-5, atol=2e-5)
 
 
 def test_dropped_weights_have_no_relative_value_either():

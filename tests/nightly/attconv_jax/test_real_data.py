@@ -13,7 +13,8 @@ from tests.real import needs_real_data, real_data
 def test_word_overlap_on_squad(tmp_path):
     """The paper has 68.87 and 79.59, on a test of twice as many pairs."""
     anss.write(tmp_path)
-    files = {"train": str(tmp_path / "train.json"), "test": "dev-v1.1.json"}
+    files = {split: str(tmp_path / f"{split}.json") for split in ("train", "dev")}
+    files["test"] = "dev-v1.1.json"
     folders = {"dir": str(real_data("squad")), "cache_dir": str(tmp_path)}
     data = LabelledData(DataConfig(**anss.FORM, **files, **folders), WordsConfig())
     data.prepare()

@@ -28,6 +28,9 @@ READERS = {
         dim=8, char_dim=5, char_kernel=3, lstm_size=3, lstm_per="block", model_blocks=2
     ),
 }
+each_kind = pytest.mark.parametrize(
+    "name", ["bidaf", "rnn2", "per block", pytest.param("rnn1", marks=pytest.mark.slow)]
+)
 
 
 def texts_of(words=WORDS, question=QUESTION):
@@ -129,7 +132,7 @@ def test_logits_are_those_of_the_paper_for_each_text_alone(name, rows):
             assert (np.asarray(actual[row, length:]) < -1e8).all()
 
 
-@pytest.mark.parametrize("name", READERS)
+@each_kind
 def test_what_stands_in_padding_changes_neither_logits_nor_gradients(name):
     module, params, _ = build(name)
     texts = texts_of()
@@ -163,7 +166,7 @@ def test_start_logits_do_not_depend_on_the_ends_parameters():
     assert np.abs(np.asarray(first[1] - second[1])[0, : CONTEXT[0]]).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", READERS)
+@each_kind
 def test_dropout_changes_training_alone(name):
     module, params, _ = build(name)
     train = jax.jit(functools.partial(module.apply, train=True))

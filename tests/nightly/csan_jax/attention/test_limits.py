@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.masks import segments
 from csan_jax.attention.block import Block
 from csan_jax.attention.localness import Localness
 from csan_jax.attention.relative import Relative
@@ -22,7 +21,6 @@ from tests.csan_jax.attention.cases import (
     PLAIN,
     ROW,
     SENTENCES,
-    SIZES,
     SYSTEMS,
     System,
     constant,
@@ -59,21 +57,6 @@ def test_bfloat16_is_near_the_oracle_at_length_64(system):
     want = np.concatenate([system.oracle(x.astype(np.float64), exact)[0] for x in sentences])
     error = out[valid].astype(np.float64) - want
     assert np.linalg.norm(error) < 0.03 * np.linalg.norm(want)
-
-
-def test_predicted_numbers_are_float32_functions_of_bfloat16_queries():
-    choice, params = SYSTEMS["local_soft"].choice, SYSTEMS["local_soft"].parameters
-    module = choice.module(dataclasses.replace(SIZES, dtype=jnp.bfloat16))
-    query = np.random.default_rng(3).normal(size=(1, 64, HEADS, SIZE))
-    query, valid = jnp.asarray(query, jnp.bfloat16), jnp.arange(64)[None] < 61
-    predict = lambda q, v: module.apply({"params": params}, q, segments(v, v), method="bias")
-    got = jax.jit(predict)(query, valid)
-    wide = np.asarray(query, np.float64)[0, :61].reshape(61, DIM)
-    options = choice.local_heads, choice.centre, choice.window, choice.width
-    want = numpy_reference.centres_and_windows(wide, random_params.exact(params), *options)
-    for number, exact in zip((got.centre, got.window), want, strict=True):
-        assert number.dtype == jnp.float32 and np.isfinite(number).all()
-        np.testing.assert_allclose(number[0, :, :61].T, exact, rtol=1e-5, atol=2e-5)
 
 
 # Two systems with equal outputs and weights.
