@@ -1,6 +1,7 @@
 """Attentive convolution against NumPy written from the paper: values and gradients.
 
-Texts have different lengths, one on each side has no word, and padding has garbage.
+Texts have different lengths, one on each side has no word, and padding has garbage. And attention
+in pieces.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from attconv_jax.models.attentive_convolution import (
     AttentiveConvolution,
     AttentiveConvolutionLayer,
 )
+from attconv_jax.models.base import Matcher
 from tests import random_params
 from tests.attconv_jax import numpy_reference
 from tests.gradcheck import assert_slopes
@@ -55,20 +57,11 @@ CASES = {
 }
 
 
-def on_device(tree):
-    return jax.tree.map(jnp.asarray, tree)
-
-
 def padded(lengths, width, seed=1):
     """[B, width, D] with garbage after each length, and which positions are valid."""
     valid = np.arange(width) < np.array(lengths)[:, None]
     x = normal(len(lengths), width, D, seed=seed)
     return np.where(valid[..., None], x, np.float32(np.nan)), valid
-
-
-def zeroed(x, valid):
-    """The states as a layer gets them, with zeros at padding."""
-    return jnp.where(valid[..., None], x, 0)
 
 
 def additive(params, source, focus):
@@ -77,28 +70,31 @@ def additive(params, source, focus):
     return jnp.tanh(source[:, :, None] + focus[:, None]) @ params["weight"]
 
 
+def in_parts(params, *inputs):
+    return Energy("additive", jnp.float32).apply({"params": params}, *inputs)
+
+
 @pytest.mark.parametrize("words", [1, 8, 19])
 def test_additive_energies_in_parts_are_those_of_all_pairs_at_once(words, monkeypatch):
     monkeypatch.setattr("attconv_jax.layers._PIECE", 8 * 3 * 6)  # eight words
-    module, inputs = Energy("additive", jnp.float32), (normal(2, words, 4), normal(2, 3, 6, seed=2))
-    params, cotangent = random_params.parameters(module, *inputs), normal(2, words, 3, seed=3)
-    in_parts = lambda params, *inputs: module.apply({"params": params}, *inputs)
+    inputs = normal(2, words, 4), normal(2, 3, 6, seed=2)
+    params = random_params.parameters(Energy("additive", jnp.float32), *inputs)
+    cotangent = normal(2, words, 3, seed=3)
 
-    def both(params, *inputs):
-        for form in (in_parts, additive):
-            energies, pull = jax.vjp(form, params, *inputs)
-            yield energies, pull(cotangent)
+    @jax.jit
+    def both(*inputs):
+        results = [jax.vjp(form, *inputs) for form in (in_parts, additive)]
+        return [(energies, pull(cotangent)) for energies, pull in results]
 
-    computed, expected = jax.jit(lambda *inputs: list(both(*inputs)))(params, *inputs)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    jax.tree.map(close, computed, expected)
+    jax.tree.map(close, *both(params, *inputs))
 
 
 def test_additive_energies_make_no_array_of_pairs_and_features(monkeypatch):
-    module, (b, t, s, d) = Energy("additive", jnp.float32), (2, 40, 30, 7)
+    b, t, s, d = 2, 40, 30, 7
     monkeypatch.setattr("attconv_jax.layers._PIECE", 5 * s * d)
     inputs = normal(b, t, d), normal(b, s, d)
-    params = random_params.parameters(module, *inputs)
+    params = random_params.parameters(Energy("additive", jnp.float32), *inputs)
 
     def largest(form):
         total = lambda *inputs: form(*inputs).sum()
@@ -107,11 +103,62 @@ def test_additive_energies_make_no_array_of_pairs_and_features(monkeypatch):
         return max(math.prod(map(int, shape.split("x")[:-1])) for shape in shapes)
 
     assert largest(additive) >= b * t * s * d
-    in_parts = lambda params, *inputs: module.apply({"params": params}, *inputs)
     assert largest(in_parts) < b * t * s * d / 4
 
 
-@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
+ROWS = 30
+
+
+@pytest.mark.parametrize("features", ["states", "multigranular"])
+@pytest.mark.parametrize(
+    "attention", ["both", *(pytest.param(x, marks=pytest.mark.slow) for x in ("inter", "intra"))]
+)
+def test_attention_in_pieces_has_the_same_numbers(attention, features, monkeypatch):
+    config = AttentiveConvolution(dim=6, attention=attention, source=features, focus=features)
+    matcher = Matcher(config, ROWS, 5, 3)
+    random = np.random.default_rng(0)
+    arrays = {
+        "first": random.integers(1, ROWS, (2, 37)),
+        "second": random.integers(1, ROWS, (2, 23)),
+    }
+    arrays["first"][1, 20:] = 0
+    arrays["second"][0, 11:] = 0
+    arrays = {name: jnp.asarray(ids, jnp.int32) for name, ids in arrays.items()}
+    params = random_params.parameters(matcher, arrays, train=False)
+
+    @jax.jit
+    def all_forms(params):
+        results = [*matcher.apply({"params": params}, arrays, method=Matcher.explain)]
+        assert all(results.pop(1))
+        for weights in (2**24, 1, 200, 500):  # all, a word, some words, and a piece with padding
+            monkeypatch.setattr("attconv_jax.models.attentive_convolution._WEIGHTS", weights)
+            results.append(matcher.apply({"params": params}, arrays, train=False)[0])
+        return results
+
+    explained, *others = all_forms(params)
+    for logits in others:
+        np.testing.assert_allclose(logits, explained, rtol=1e-5, atol=1e-6)
+
+
+def test_no_array_of_all_pairs_of_words_is_made():
+    matcher = Matcher(AttentiveConvolution(dim=6, attention="intra"), ROWS, 5, 3)
+    arrays = {"first": jax.ShapeDtypeStruct((1, 12_000), jnp.int32)}
+    params = random_params.shapes(matcher, {"first": np.ones((1, 4), np.int32)}, train=False)
+    apply = lambda params, arrays: matcher.apply({"params": params}, arrays, train=False)[0]
+    memory = jax.jit(apply).lower(params, arrays).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < 12_000**2  # a quarter of one such array
+
+
+COMBINED = {"advanced", "advanced, bilinear, phrases of 5"}  # whose parts are in other cases
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(changes, id=name, marks=[pytest.mark.slow] * (name in COMBINED))
+        for name, changes in CASES.items()
+    ],
+)
 def test_attentive_convolution(changes):
     config = dataclasses.replace(CONFIG, **changes)
     module = AttentiveConvolutionLayer(config, jnp.float32)
@@ -124,9 +171,10 @@ def test_attentive_convolution(changes):
 
     def total(inputs):
         params, states = inputs
-        given = list(map(zeroed, states, valid)), on_device(valid)
-        above, attended = module.apply({"params": params}, *given)
-        return sum(map(jnp.vdot, above, cotangents)), (above, attended)
+        zeroed = [jnp.where(v[..., None], x, 0) for x, v in zip(states, valid, strict=True)]
+        above, attended = module.apply({"params": params}, zeroed, [*map(jnp.asarray, valid)])
+        maps = {(int(a.text), int(a.context)): a.weights for a in attended}
+        return sum(map(jnp.vdot, above, cotangents)), (above, maps)
 
     def by_hand(inputs):
         """The states and the weights of each row, by the reference."""
@@ -143,10 +191,8 @@ def test_attentive_convolution(changes):
         )
 
     inputs = params, states
-    # without jit: compiled operations of one case are reused in the others
-    (_, (above, attended)), gradients = jax.value_and_grad(total, has_aux=True)(inputs)
-    got = {(int(a.text), int(a.context)): np.array(a.weights) for a in attended}
-    above = list(map(np.array, above))
+    (_, results), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
+    above, got = jax.tree.map(np.array, results)
     for row, (want, weights) in enumerate(by_hand(random_params.exact(inputs))):
         assert set(weights) == set(got)
         places = [(above[text][row], h) for text, h in enumerate(want)]

@@ -5,13 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from attconv_jax.config import DataConfig, WordsConfig
-from attconv_jax.data.dataset import LabelledData
 from attconv_jax.data.prepare import columns
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.metrics.classification import wilson_interval
-from tests.real import needs_real_data, real_data
 
 NAMES = ("low", "middle", "high")
 RANDOM = np.random.default_rng(0)
@@ -83,56 +80,30 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
     rows = []
     lengths = RANDOM.integers(1, 9, 40).tolist()
     for question in range(40):
-        count = int(RANDOM.integers(1, 6))
-        for sentence in range(count):
+        for sentence in range(RANDOM.integers(1, 6)):
             label = int(sentence == question % 7)  # some have no right sentence left
-            common, question_words, sentence_words = RANDOM.integers(0, 3), 6, RANDOM.integers(3, 9)
-            rows.append(
-                (
-                    [7] * lengths[question],
-                    [8],
-                    [label],
-                    [question],
-                    [common, question_words, sentence_words],
-                )
-            )
+            overlap = [RANDOM.integers(0, 3), 6, RANDOM.integers(3, 9)]  # in both, and each text
+            rows.append(([7] * lengths[question], [8], [label], [question], overlap))
     odds = RANDOM.integers(0, 4, len(rows)) + 100.0  # with ties; all probabilities are 1 in float32
     logits = np.stack([np.zeros(len(rows)), odds], axis=1)
     metrics, notes, results = score_ranking(corpus(tmp_path, "ranking", rows), logits)
     plain = [(row[3][0], row[2][0]) for row in rows]
-    hits = ranked(plain, odds)
+    shares = lambda by: [row[4][0] / row[4][by] for row in rows]
+    scores = {"precision_at_1": odds, "WordC1": shares(2), "WordC2": shares(1)}
+    chances = {name: ranked(plain, score) for name, score in scores.items()}
+    hits = chances["precision_at_1"]
     assert metrics == {"precision_at_1": pytest.approx(100 * sum(hits) / 40)}
     assert notes["examples"] == len(hits) == 40 and notes["pairs"] == len(rows)
     assert notes["correct"] == pytest.approx(sum(hits), abs=1e-6)
     assert results["right"].tolist() == hits and results["length"].tolist() == lengths
-    shares = lambda by: [row[4][0] / row[4][by] for row in rows]
-    by_name = {"precision_at_1": hits, "WordC1": ranked(plain, shares(2))}
-    by_name["WordC2"] = ranked(plain, shares(1))
     for name in ("WordC1", "WordC2"):
-        assert notes[name] == pytest.approx(2.5 * sum(by_name[name]), abs=0.006)
-    tied = {name: 2.5 * sum(0 < chance < 1 for chance in of) for name, of in by_name.items()}
+        assert notes[name] == pytest.approx(2.5 * sum(chances[name]), abs=0.006)
+    tied = {name: 2.5 * sum(0 < chance < 1 for chance in of) for name, of in chances.items()}
     assert notes["ties"] == tied and min(tied.values()) > 0
     alone = sum(sum(row[3] == [q] for row in rows) == 1 for q in range(40))
     assert notes["one_sentence"] == pytest.approx(100 * alone / 40)
     unanswerable = 40 - len({row[3][0] for row in rows if row[2] == [1]})
     assert unanswerable and notes["no_right_sentence"] == 100 * unanswerable / 40
-
-
-@pytest.mark.slow
-@needs_real_data
-def test_word_overlap_on_squad(tmp_path):
-    """The paper has 68.87 and 79.59, on a test of twice as many pairs."""
-    files = {"train": "dev-v1.1.json", "test": "dev-v1.1.json"}
-    config = DataConfig(
-        format="ranking", labels="no,yes", ignored_labels="", dir=str(real_data("squad")), **files,
-        cache_dir=str(tmp_path),
-    )  # fmt: skip
-    data = LabelledData(config, WordsConfig())
-    data.prepare()
-    corpus = data.corpus("test")
-    _, notes, _ = score_ranking(corpus, np.zeros((len(corpus), 2)))
-    assert (notes["examples"], notes["pairs"]) == (10_570, 53_658)
-    assert (notes["WordC1"], notes["WordC2"]) == (69.1, 79.5)
 
 
 def test_a_label_that_is_neither_gold_nor_predicted_has_no_f1(tmp_path):

@@ -1,6 +1,7 @@
 """Files of answers are scored as the official object {id: answer} with the same answers is."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -41,13 +42,12 @@ INPUTS = {  # of `launch.predict`, by name
     "rows.csv": comma_separated(ROWS),
     "gold.csv": comma_separated(GOLD_ROWS),
 }
+OUTPUTS = {".json": ("jsonl", "txt"), ".jsonl": ("jsonl", "txt"), ".csv": ("jsonl", "txt", "csv")}
 
 
 @pytest.mark.parametrize(
-    ("name", "output"),
-    [(name, ending) for name in INPUTS for ending in ("jsonl", "txt", "csv")
-     if name.endswith("csv") or ending != "csv"],
-)  # fmt: skip
+    ("name", "output"), [(name, end) for name in INPUTS for end in OUTPUTS[Path(name).suffix]]
+)
 def test_what_predict_writes_is_scored(name, output, tmp_path):
     (tmp_path / name).write_text(INPUTS[name])
     records = file_records(tmp_path / name, "", SCHEMA)
@@ -63,10 +63,8 @@ def test_what_predict_writes_is_scored(name, output, tmp_path):
     (tmp_path / "dev.json").write_text(json.dumps(SQUAD))
     expected = score_files(tmp_path / "official.json", tmp_path / "dev.json")
     assert score_files(answers, tmp_path / "dev.json") == expected
-    assert expected == {
-        **{"exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 / 3)},
-        **{"questions": 3, "unanswered": 1},
-    }
+    third = pytest.approx(100 / 3)
+    assert expected == {"exact_match": third, "f1": third, "questions": 3, "unanswered": 1}
 
 
 FILES = {  # with the answers in them, or the error

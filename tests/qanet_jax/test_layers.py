@@ -125,9 +125,9 @@ SUBLAYERS = BLOCKS * (CONVS + 2)
 DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival_prob=0.5, final_norm=False)
 
 
-def telling():
-    """An encoder whose l-th sub-layer adds 2^(l - 1) to the first feature, and a word of zeros,
-    where the encoding of position 0 is sin 0 = 0: the output shows which sub-layers were used."""
+def test_each_sublayer_is_left_out_as_often_as_its_depth_says():
+    """The l-th sub-layer adds 2^(l - 1) to the first feature of a word of zeros, where the encoding
+    of position 0 is sin 0 = 0: the output shows which sub-layers were used."""
     module = Encoder(DEEP, BLOCKS, CONVS, kernel=3, dtype=jnp.float32)
     inputs = jnp.zeros((2, 1, DEEP.dim)), jnp.ones((2, 1), bool)
     params = jax.tree.map(np.zeros_like, random_params.parameters(module, *inputs, train=False))
@@ -136,11 +136,6 @@ def telling():
     last += [blocks["self_attention"]["out"], blocks["feed_forward"]["out"]]
     for n, p in enumerate(last):
         p["bias"][:, 0] = 2**n * first
-    return module, params, inputs
-
-
-def test_each_sublayer_is_left_out_as_often_as_its_depth_says():
-    module, params, inputs = telling()
     apply = lambda key: module.apply({"params": params}, *inputs, train=True, rngs={"dropout": key})
     draws = 4000
     out = np.asarray(jax.jit(jax.vmap(apply))(jax.random.split(jax.random.key(0), draws)))
@@ -152,9 +147,5 @@ def test_each_sublayer_is_left_out_as_often_as_its_depth_says():
     assert (np.abs(present.mean(axis=0) - survival) < 4.5 * deviation).all()
     together = np.corrcoef(present.T) - np.eye(SUBLAYERS)  # they are dropped independently
     assert np.abs(together).max() < 4.5 / np.sqrt(draws)
-
-
-def test_no_sublayer_is_left_out_in_evaluation():
-    module, params, inputs = telling()
     out = run(module, params, *inputs, train=False)
     np.testing.assert_array_equal(out[:, 0, 0], 2**SUBLAYERS - 1)

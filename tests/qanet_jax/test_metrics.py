@@ -1,16 +1,23 @@
-"""SQuAD's metric by hand and by brute force.
+"""SQuAD's and TriviaQA's metrics by hand and by brute force, and the best spans of an enumeration.
 
 On published predictions with their scores in tests/launch/test_qanet.py.
 """
 
+import functools
 import itertools
 
+import jax
+import jax.export
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
+from common_jax.masks import MASKED
 from common_jax.metrics.classification import wilson_interval
+from qanet_jax import triviaqa_metrics as trivia
+from qanet_jax.decode import best_spans
 from qanet_jax.metrics import (
     answer_length,
     by_kind,
@@ -24,39 +31,102 @@ from qanet_jax.metrics import (
     scores,
 )
 
+# Few values, so that spans often tie; MASKED is what the model gives to padding.
+LOGITS = st.sampled_from(np.array([-2, -1, 0, 1, 2, MASKED], np.float32).tolist())
+compiled = functools.cache(
+    lambda length, count: jax.jit(functools.partial(best_spans, length=length, count=count))
+)
+
+
+def every_span(start, end, length):
+    """(score, first, last) in float32, best first; equal scores are ordered by start, then by
+    end."""
+    size = len(start)
+    spans = [(start[s] + end[e], s, e) for s in range(size) for e in range(s, size)]
+    allowed = [(score, s, e) for score, s, e in spans if e - s < length]
+    return sorted(allowed, key=lambda span: (-span[0], span[1], span[2]))
+
+
+@pytest.mark.parametrize("size,length", [(1, 1), (1, 4), (5, 1), (5, 3), (4, 9)])
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_the_best_of_all_spans(size, length, count):
+    @settings(max_examples=50)
+    @given(logits=hnp.arrays(np.float32, (2, 2, size), elements=LOGITS))
+    def check(logits):
+        start, end = logits
+        first, last, score = map(np.asarray, compiled(length, count)(start, end))
+        for row in range(2):
+            want = every_span(start[row], end[row], length)[:count]
+            assert list(zip(score[row], first[row], last[row], strict=True)) == want
+
+    check()
+
+
+@pytest.mark.parametrize("length,count", [(1, 2), (3, 4), (9, 100)])
+def test_an_exports_spans_are_the_same_behind_which_nothing_fits(length, count):
+    logits = jax.ShapeDtypeStruct(jax.export.symbolic_shape("B, N"), np.float32)
+    exported = jax.export.export(compiled(length, count))(logits, logits)
+    for size in (1, 5):
+        start, end = np.random.default_rng(size).integers(-3, 3, (2, 2, size)).astype(np.float32)
+        first, last, score = map(np.asarray, exported.call(start, end))
+        assert score.shape == (2, count)
+        for row in range(2):
+            want = every_span(start[row], end[row], length)[:count]
+            actual = list(zip(score[row], first[row], last[row], strict=True))
+            assert actual[: len(want)] == want
+            assert (last[row][len(want) :] >= size).all()
+
 
 @pytest.mark.parametrize(
-    ("text", "normalized"),
+    ("normalize", "text", "normalized"),
     [
-        ("The  Cat's\tMeow!", "cats meow"),
-        ("a an THE", ""),
-        ("the-end", "theend"),  # punctuation goes before articles do
-        ("A.N. Other", "other"),
-        ("theatre an' anthem", "theatre anthem"),
-        ("“An 1,000 $ É”", "“ 1000 é”"),  # only ASCII punctuation
-        ("the_a", "thea"),
-        ("", ""),
+        (normalize_answer, "The  Cat's\tMeow!", "cats meow"),
+        (normalize_answer, "a an THE", ""),
+        (normalize_answer, "the-end", "theend"),  # punctuation goes before articles do
+        (normalize_answer, "A.N. Other", "other"),
+        (normalize_answer, "theatre an' anthem", "theatre anthem"),
+        (normalize_answer, "“An 1,000 $ É”", "“ 1000 é”"),  # only ASCII punctuation
+        (normalize_answer, "the_a", "thea"),
+        (normalize_answer, "", ""),
+        (trivia.normalize_answer, "The_Great  Gatsby", "great gatsby"),
+        (trivia.normalize_answer, "mid-air", "mid air"),
+        (trivia.normalize_answer, "Rock 'n' Roll", "rock n roll"),
+        (trivia.normalize_answer, "the-end", "end"),  # articles that punctuation hid go too
+        (trivia.normalize_answer, "O‘Neill’s ´x` “y”", "o neill s x “y”"),
+        (trivia.normalize_answer, "a_b", "b"),
+        (trivia.normalize_answer, "!?", ""),
+        (trivia.normalize_answer, "拳闘 É", "拳闘 é"),
     ],
 )
-def test_normalized(text, normalized):
-    assert normalize_answer(text) == normalized
+def test_normalized(normalize, text, normalized):
+    assert normalize(text) == normalized
+
+
+SUNSET = ["sunset boulevard", "sunset blvd"]
 
 
 @pytest.mark.parametrize(
-    ("prediction", "golds", "exact", "overlap"),
+    ("normalize", "prediction", "golds", "exact", "overlap"),
     [
-        ("the Denver Broncos", ["Denver Broncos.", "Broncos"], True, 1),
-        ("Denver", ["Denver Broncos", "Carolina"], False, 2 / 3),  # precision 1, recall 1/2
-        ("big big cat", ["big cat cat cat"], False, 4 / 7),  # 2 in common; 3 and 4 words
-        ("cat big", ["big cat"], False, 1),
-        ("x", ["y", "z"], False, 0),
-        ("", ["y"], False, 0),
-        ("the", ["a"], True, 0),  # as published: without words there is no overlap
+        (normalize_answer, "the Denver Broncos", ["Denver Broncos.", "Broncos"], True, 1),
+        # precision 1, recall 1/2
+        (normalize_answer, "Denver", ["Denver Broncos", "Carolina"], False, 2 / 3),
+        # 2 in common; 3 and 4 words
+        (normalize_answer, "big big cat", ["big cat cat cat"], False, 4 / 7),
+        (normalize_answer, "cat big", ["big cat"], False, 1),
+        (normalize_answer, "x", ["y", "z"], False, 0),
+        (normalize_answer, "", ["y"], False, 0),
+        # as published: without words there is no overlap
+        (normalize_answer, "the", ["a"], True, 0),
+        (trivia.normalize_answer, "Sunset_Boulevard.", SUNSET, True, 1),
+        (trivia.normalize_answer, "SunsetBoulevard", SUNSET, False, 0),
+        (trivia.normalize_answer, "the West Sunset Blvd", SUNSET, False, 4 / 5),
+        (trivia.normalize_answer, "x", SUNSET, False, 0),
     ],
 )
-def test_by_hand(prediction, golds, exact, overlap):
-    assert exact_match(prediction, golds) is exact
-    assert f1(prediction, golds) == pytest.approx(overlap)
+def test_by_hand(normalize, prediction, golds, exact, overlap):
+    assert exact_match(prediction, golds, normalize) is exact
+    assert f1(prediction, golds, normalize) == pytest.approx(overlap)
 
 
 _WORDS = st.lists(st.sampled_from(["x", "y", "z", "the"]), max_size=4)
@@ -83,12 +153,15 @@ def test_score_is_over_all_questions():
     assert score({}, golds) == {"exact_match": 0, "f1": 0}
 
 
-def test_nothing_to_score():
-    for function in (score, score_adversarial):
-        with pytest.raises(ValueError, match="no questions"):
-            function({"1": "one"}, {})
-        with pytest.raises(ValueError):
-            function({"1": "one"}, {"1": []})
+@pytest.mark.parametrize(
+    ("function", "nothing", "without_golds"),
+    [(score, {}, {"1": []}), (score_adversarial, {}, {"1": []}), (trivia.score, [], [])],
+)
+def test_nothing_to_score(function, nothing, without_golds):
+    with pytest.raises(ValueError, match="no questions"):
+        function({"1": "one"}, nothing)
+    with pytest.raises(ValueError):
+        function({"1": "one"}, without_golds)
 
 
 def test_adversarial_by_hand():
@@ -108,12 +181,13 @@ def test_adversarial_by_hand():
     predictions = dict.fromkeys(golds, "red") | {"p": "blue", "q": "red cat", "q-low-conf": "x"}
     predictions |= {"t": "red cat", "t-0": "cat red", "t-1": "red cat"}
     del predictions["s-1"]
-    scores = score_adversarial(predictions, golds)
-    #                                    p  q  r  s  t
-    assert scores["exact_match"] == 20 * (1 + 0 + 1 + 0 + 0)
-    assert scores["f1"] == 20 * (1 + 0 + 1 + 0 + 1)
-    assert scores["exact_match_worst"] == 20 * (0 + 0 + 1 + 0 + 1)
-    assert scores["f1_worst"] == 20 * (0 + 0 + 1 + 0 + 1)
+    assert score_adversarial(predictions, golds) == {
+        #                           p  q  r  s  t
+        "exact_match": 20 * (1 + 0 + 1 + 0 + 0),
+        "f1": 20 * (1 + 0 + 1 + 0 + 1),
+        "exact_match_worst": 20 * (0 + 0 + 1 + 0 + 1),
+        "f1_worst": 20 * (0 + 0 + 1 + 0 + 1),
+    }
 
 
 @given(
@@ -136,33 +210,24 @@ def test_the_worst_is_no_better(answers):
 
 
 @pytest.mark.parametrize(
-    ("question", "kind"),
+    ("kind", "of", "expected"),
     [
-        ("What is it?", "what"),
-        ("In WHICH year, and where?", "which"),
-        ("To whom was it sold?", "who"),
-        ("How many people live there?", "how many"),
-        ("For how much was it sold?", "how many"),
-        ("How did it begin?", "how"),
-        ("Name the somewhat taller whatnot.", "other"),
+        (question_type, "What is it?", "what"),
+        (question_type, "In WHICH year, and where?", "which"),
+        (question_type, "To whom was it sold?", "who"),
+        (question_type, "How many people live there?", "how many"),
+        (question_type, "For how much was it sold?", "how many"),
+        (question_type, "How did it begin?", "how"),
+        (question_type, "Name the somewhat taller whatnot.", "other"),
+        (answer_length, ["Rome"], "1"),
+        (answer_length, ["in the city of Rome", "the city"], "2"),
+        (answer_length, ["a b c d e"], "4-5"),
+        (answer_length, ["a b c d e f"], "6-9"),
+        (answer_length, ["a b c d e f g h i j"], "10+"),
     ],
 )
-def test_types_of_questions(question, kind):
-    assert question_type(question) == kind
-
-
-@pytest.mark.parametrize(
-    ("golds", "length"),
-    [
-        (["Rome"], "1"),
-        (["in the city of Rome", "the city"], "2"),
-        (["a b c d e"], "4-5"),
-        (["a b c d e f"], "6-9"),
-        ([" ".join("abcdefghij")], "10+"),
-    ],
-)
-def test_lengths_of_answers(golds, length):
-    assert answer_length(golds) == length
+def test_kinds_of_questions_and_lengths_of_answers(kind, of, expected):
+    assert kind(of) == expected
 
 
 GOLDS = {str(n): [f"red {n}", "cat"] for n in range(40)}
@@ -173,10 +238,8 @@ def test_kinds_add_up_to_the_score_of_all():
     kinds = {key: "odd" if int(key) % 2 else "even" for key in GOLDS}
     by_type = by_kind(scores(ANSWERS, GOLDS), kinds)
     for parity, kind in enumerate(("even", "odd")):
-        part = {key: GOLDS[key] for key in GOLDS if int(key) % 2 == parity}
-        expected = score(ANSWERS, part)
-        rounded = [round(expected[metric], 2) for metric in ("exact_match", "f1")]
-        assert by_type[kind] == [20, *rounded]
+        expected = score(ANSWERS, {key: GOLDS[key] for key in GOLDS if int(key) % 2 == parity})
+        assert by_type[kind] == [20, round(expected["exact_match"], 2), round(expected["f1"], 2)]
     kinds = dict.fromkeys(GOLDS, "rare") | {"1": "x"}
     assert list(by_kind(scores(ANSWERS, GOLDS), kinds)) == ["rare", "x"]
 
@@ -192,3 +255,55 @@ def test_intervals_are_wilsons_and_those_of_a_bootstrap():
     assert bounds["exact_match"] == [round(100 * end, 2) for end in wilson_interval(right, 400)]
     all_right = [round(100 * end, 2) for end in wilson_interval(9, 9)]
     assert intervals([(True, 1.0)] * 9) == {"exact_match": all_right, "f1": all_right}
+
+
+# TriviaQA.
+
+
+def test_golds_are_names_and_what_people_wrote():
+    answer = {"NormalizedAliases": ["sunset blvd"], "Aliases": ["Sunset Blvd"]}
+    assert trivia.golds(answer) == ["sunset blvd"]
+    answer["HumanAnswers"] = ["The Sunset-Boulevard!"]
+    assert trivia.golds(answer) == ["sunset blvd", "sunset boulevard"]
+
+
+TIED = [("y", 0.25), ("Y", 0.25), ("x", 0.5), ("z", 0.1), ("z", 0.2), ("z", 0.2)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)], "LONDON!"),
+        ([("Paris", 0.4)], "Paris"),
+        (TIED, "x"),  # in the order of the alphabet, not of the documents
+        ([answer for answer in TIED if answer[0] != "x"], "Y"),
+        ([("the", 0.9), ("x", 0.1)], "the"),
+        ([], ""),
+    ],
+)
+def test_confidences_of_equal_normalised_answers_add_up(answers, expected):
+    assert trivia.aggregate(answers) == trivia.aggregate(answers[::-1]) == expected
+
+
+def question(name: str, *names: str, verified: bool | None = None) -> dict:
+    part = {} if verified is None else {"QuestionPartOfVerifiedEval": verified}
+    return {"QuestionId": name, "Answer": {"NormalizedAliases": list(names)}, **part}
+
+
+def test_full_and_verified():
+    questions = [
+        question("1", "red", verified=True),
+        question("2", "red cat", verified=True),
+        question("3", "red", verified=False),
+        question("4", "red"),
+    ]
+    predictions = {"1": "Red", "2": "cat", "3": "x", "5": "red"}
+    assert trivia.score(predictions, questions) == pytest.approx(
+        {
+            "exact_match": 25,
+            "f1": 100 * (1 + 2 / 3) / 4,
+            "verified_exact_match": 50,
+            "verified_f1": 100 * (1 + 2 / 3) / 2,
+        }
+    )
+    assert trivia.score(predictions, questions[2:]) == {"exact_match": 0, "f1": 0}

@@ -1,7 +1,7 @@
 """A toy reader: compares each context word with the mean of the question's words.
 
-Inputs are three characters of each word, whether it has a capital, its length, and the number of
-words in both texts; a further loss penalizes large logits.
+Inputs are three characters of each word, whether it has a capital, its length, and the numbers of
+words in both texts and in either; a further loss penalizes large logits.
 """
 
 import dataclasses
@@ -11,9 +11,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 
-from common_jax.inputs import ExampleInput, WordInput
+from common_jax.inputs import WordInput
 from common_jax.masks import MASKED
 from qanet_jax.models.base import ReaderModel, WordsConfig
+from tests.systems.overlap import Shared
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,24 +34,7 @@ class Spelling(WordInput):
 
 
 @dataclasses.dataclass(frozen=True)
-class Shared(ExampleInput):
-    """The number of distinct words in both texts."""
-
-    key: ClassVar[str] = "shared"
-
-    @property
-    def width(self):
-        return 1
-
-    def encode(self, texts, annotations):
-        context, question = map(set, texts)
-        return np.array([len(context & question)], np.int32)
-
-
-@dataclasses.dataclass(frozen=True)
 class Matching(ReaderModel):
-    """The fields of the reader."""
-
     size: int = 4
     penalty: float = 0.1
     longest: int = 7
@@ -68,8 +52,6 @@ class Matching(ReaderModel):
 
 
 class Match(nn.Module):
-    """The module of the reader."""
-
     config: Matching
     words: WordsConfig
 

@@ -116,8 +116,9 @@ def test_a_batch_has_the_inputs_of_each_window_and_each_example(task):
                 assert spelling[: len(tokens)].tolist() == expected
                 assert not spelling[len(tokens) :].any()
                 assert batch[f"{name}_characters"].shape[2] == 3
-            shared = {w for w in words["context"] if w in words["question"]}
-            assert batch["shared"][row].tolist() == [len(shared)]
+            sets = [*map(set, words.values())]
+            shared = [len(set.intersection(*sets)), len(set.union(*sets))]
+            assert batch["shared"][row].tolist() == shared
             windows.add(spans[0])
             rows += 1
     assert rows == len(corpus.questions) > len(squad.questions) / 2 and len(windows) > 1
@@ -136,10 +137,9 @@ def test_an_export_answers_as_the_run_does(run, tmp_path, monkeypatch, capsys):
 
 
 def test_inputs_and_other_characters_prepare_a_corpus_of_their_own(config):
-    own, plain = (
-        Builder(parse(file, [])).fingerprint() for file in (config, "configs/qanet/quickstart.py")
-    )
+    of = lambda file, *changes: Builder(parse(file, changes)).fingerprint()
+    own, plain = of(config), of("configs/qanet/quickstart.py")
     assert "inputs" in own and "inputs" not in plain
     assert (own["limits"][0], plain["limits"][0]) == (3, 16)
-    other = Builder(parse(config, ["--config.model.longest=5"])).fingerprint()
+    other = of(config, "--config.model.longest=5")
     assert other.pop("inputs") != own.pop("inputs") and other == own

@@ -11,7 +11,7 @@ import numpy as np
 from attconv_jax.data.text import TEXTS
 from attconv_jax.models.abcnn import ABCNN
 from attconv_jax.models.attentive_pooling import AttentivePooling
-from attconv_jax.models.base import PairModel, Text, without_losses
+from attconv_jax.models.base import POOLED, PairModel, Text, without_losses
 from attconv_jax.models.bi_gru import BiGRU
 from attconv_jax.models.bi_lstm import BiLSTM
 from attconv_jax.models.cdssm import CDSSM
@@ -33,24 +33,6 @@ from tests.attconv_jax.models.numpy_reference import Written
 DIM, LABELS, ROW = 5, 3, 6
 LENGTHS = (5, 1, 3, 1), (2, 4, 1, 1)  # of each text; in the last pair both have one word
 PAIRS = len(LENGTHS[0])
-
-ORACLES = {
-    Decomposable: numpy_reference.decomposable,
-    BiLSTM: numpy_reference.bi_lstm,
-    WordByWord: numpy_reference.word_by_word,
-    MatchLSTM: numpy_reference.match_lstm,
-    AttentivePooling: numpy_reference.attentive_pooling,
-    ABCNN: numpy_reference.abcnn,
-    ConvolutionPooling: numpy_reference.convolution_pooling,
-    RecurrentPooling: numpy_reference.recurrent_pooling,
-    NSE: numpy_reference.nse,
-    LSTMN: numpy_reference.lstmn,
-    TreeCNN: numpy_reference.tree_cnn,
-    BiGRU: numpy_reference.bi_gru,
-    CDSSM: numpy_reference.cdssm,
-    SentenceRank: numpy_reference.sentence_rank,
-    WordCount: numpy_reference.word_count,
-}
 
 
 def draw(shape, seed):
@@ -109,7 +91,6 @@ class System:
 
     @property
     def sentences(self):
-        """The texts that the model reads."""
         return [table[: self.texts] for table in SENTENCES[: 1 + self.model.second_table]]
 
     @property
@@ -118,7 +99,6 @@ class System:
 
     @property
     def columns(self):
-        """The columns of the model's inputs beside words."""
         return columns_of(self.model.inputs, TEXTS[: self.texts])
 
     @property
@@ -127,7 +107,6 @@ class System:
 
     @functools.cached_property
     def parameters(self):
-        """Random parameters."""
         words, valid = padded(self.sentences)
         texts = self.texts_of(words, valid, self.inputs(words, valid))
         return random_params.parameters(self.module, texts, train=False)
@@ -137,7 +116,6 @@ class System:
         return Written(words, self.parses[len(words)].format(*words))
 
     def inputs(self, words, valid):
-        """The arrays of `columns` by name."""
         arrays = {column.name: [] for column in self.columns}
         for at in range(PAIRS if arrays else 0):
             texts = {
@@ -169,9 +147,9 @@ class System:
         ]
 
     def oracle(self, tables, params):
-        """The oracle's result for one example."""
         texts = [[self.written(words) for words in tables[0]]] if self.columns else []
-        return ORACLES[type(self.model)](tables, params, self.model, *texts)
+        oracle = getattr(numpy_reference, type(self.model).__module__.rpartition(".")[2])
+        return oracle(tables, params, self.model, *texts)
 
     def explain(self, params, words, valid):
         """Logits and the attention of each layer, as NumPy arrays."""
@@ -186,12 +164,10 @@ class System:
 
     @functools.cached_property
     def explained(self):
-        """The result of `explain` for the batch."""
         return self.explain(self.parameters, *padded(self.sentences))
 
     @functools.cached_property
     def derived(self):
-        """The result of `gradients` for the batch."""
         return self.gradients(self.parameters, *padded(self.sentences))
 
 
@@ -239,6 +215,11 @@ def row_of(sentences, at):
     return [[text[at].astype(np.float64) for text in table] for table in sentences]
 
 
+def words_of(text, at):
+    """A map's rows or columns that are words; all rows of weighted sums."""
+    return slice(None) if text == POOLED else slice(LENGTHS[text][at])
+
+
 SELF_ATTENTIVE = {"dim": 3, "rows": 2, "attention_dim": 6, "hidden": 7}
 CONVOLUTIONS = {"dim": 2, "widths": "1, 2,3"}
 YIN = {"dim": 4, "filter_width": 3, "max_words": 3, "layers": 1}
@@ -273,4 +254,10 @@ SYSTEMS = {
 WITHOUT_ATTENTION = (
     *("bi_lstm", "bcnn", "multichannel_cnn", "lin_cnn", "lin_bilstm", "tree_cnn", "bi_gru"),
     *("cdssm", "wordc1", "wordc2"),
+)
+# One system for each model, with all its parts.
+COMPLETE = (
+    *("decomposable_intra", "bi_lstm", "word_by_word", "match_lstm", "apcnn", "abcnn3", "nse"),
+    *("internal_attention", "self_attentive", "lstmn", "tree_cnn", "bi_gru", "cdssm"),
+    "sentence_rank",
 )

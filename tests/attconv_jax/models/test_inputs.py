@@ -24,26 +24,10 @@ def test_trigrams_are_counted_as_often_as_they_are_in_the_word(word, rows):
     np.testing.assert_array_equal(counts, trigrams(word, rows))
 
 
-def test_equal_trigrams_have_equal_numbers():
-    cat, cats, aaaa = LetterTrigrams().encode(["cat", "cats", "aaaa"], {})
-    assert (cat > 0).sum() == 3 and (cats > 0).sum() == 4  # #ca cat at#; #ca cat ats ts#
-    assert len({*cat.tolist()} & {*cats.tolist()} - {0}) == 2
-    assert len({*aaaa.tolist()} - {0}) == 3  # #aa aaa aaa aa#
-
-
-TEXTS_OF_TWO_WORDS = [
-    [*words] for n in (1, 2, 3) for words in itertools.product("ab", repeat=n)
-] + [["c"], ["c", "a"]]
-
-
 def test_equal_words_of_a_text_are_counted_once():
-    for texts in itertools.product(TEXTS_OF_TWO_WORDS, repeat=2):
-        assert WordCounts().encode(texts, []).tolist() == [*distinct_words(*texts)]
-
-
-def flat(tree):
-    """The words of a tree."""
-    return [tree] if isinstance(tree, str) else [*itertools.chain(*map(flat, tree))]
+    texts = [[*words] for n in (1, 2, 3) for words in itertools.product("ab", repeat=n)]
+    for pair in itertools.product([*texts, ["c"], ["c", "a"]], repeat=2):
+        assert WordCounts().encode(pair, []).tolist() == [*distinct_words(*pair)]
 
 
 def nested(children, words):
@@ -55,51 +39,56 @@ def nested(children, words):
     return nodes[-1]
 
 
-TREES = {
-    "no": "no",
-    "( No )": "no",
-    "( a b )": ("a", "b"),
-    "( ( a b ) c )": (("a", "b"), "c"),
-    "( a ( b c ) )": ("a", ("b", "c")),
-    "( ( A Man ) ( ( is asleep ) . ) )": (("a", "man"), (("is", "asleep"), ".")),
-    "( ( a ( b ( c d ) ) ) ( e f ) )": (("a", ("b", ("c", "d"))), ("e", "f")),
-    "( ( a -LRB- ) ( b ( -RRB- c ) ) )": (("a", "("), ("b", (")", "c"))),
-    "( `` ( Go '' ) )": ('"', ("go", '"')),
-}
-# One leaf that is several of our words, and leaves that are one word.
-PIECES = [
-    ("( a ( well-known man ) )", "a well - known man", ("a", (("well", ("-", "known")), "man"))),
-    ("( ( I ( can not ) ) go )", "i cannot go", (("i", "cannot"), "go")),
-    ("( do n't )", "don't", "don't"),
-]
-
-
 @pytest.mark.parametrize(
     ("parse", "words", "tree"),
     [
-        *((parse, flat(tree), tree) for parse, tree in TREES.items()),
-        *((parse, words.split(), tree) for parse, words, tree in PIECES),
+        ("no", "no", "no"),
+        ("( No )", "no", "no"),
+        ("( a b )", "a b", ("a", "b")),
+        ("( ( a b ) c )", "a b c", (("a", "b"), "c")),
+        ("( a ( b c ) )", "a b c", ("a", ("b", "c"))),
+        (
+            "( ( A Man ) ( ( is asleep ) . ) )",
+            "a man is asleep .",
+            (("a", "man"), (("is", "asleep"), ".")),
+        ),
+        (
+            "( ( a ( b ( c d ) ) ) ( e f ) )",
+            "a b c d e f",
+            (("a", ("b", ("c", "d"))), ("e", "f")),
+        ),
+        ("( ( a -LRB- ) ( b ( -RRB- c ) ) )", "a ( b ) c", (("a", "("), ("b", (")", "c")))),
+        ("( `` ( Go '' ) )", '" go "', ('"', ("go", '"'))),
+        # One leaf that is several of our words, and leaves that are one word.
+        (
+            "( a ( well-known man ) )",
+            "a well - known man",
+            ("a", (("well", ("-", "known")), "man")),
+        ),
+        ("( ( I ( can not ) ) go )", "i cannot go", (("i", "cannot"), "go")),
+        ("( do n't )", "don't", "don't"),
     ],
 )
 def test_a_parse_is_the_tree_of_our_words(parse, words, tree):
-    children = BinaryParse().encode(words, {"binary_parse": parse})
-    assert nested(children, words) == tree
+    children = BinaryParse().encode(words.split(), {"binary_parse": parse})
+    assert nested(children, words.split()) == tree
+
+
+BROKEN = ("", "( )", "( a", "a b )", "a b", "( a b c )", "( a c )", "( a )", "( a b ) )")
 
 
 @pytest.mark.parametrize(
-    "parse", ["", "( )", "( a", "a b )", "a b", "( a b c )", "( a c )", "( a )", "( a b ) )"]
+    ("words", "annotations", "message"),
+    [
+        *((["a", "b"], {"binary_parse": parse}, "is not one of this text") for parse in BROKEN),
+        (["a"] * 3000, {"binary_parse": "( a " * 2999 + "a" + " )" * 2999}, "too deep"),
+        (["a"], {}, "no binary_parse"),
+    ],
+    ids=[*BROKEN, "deep", "none"],
 )
-def test_a_parse_of_other_words_or_broken_is_refused(parse):
-    with pytest.raises(UserError, match="the binary_parse is not one of this text"):
-        BinaryParse().encode(["a", "b"], {"binary_parse": parse})
-
-
-def test_texts_without_a_parse_are_refused():
-    deep = ["a"] * 3000
-    with pytest.raises(UserError, match="a binary_parse that is too deep"):
-        BinaryParse().encode(deep, {"binary_parse": "( a " * 2999 + "a" + " )" * 2999})
-    with pytest.raises(UserError, match="no binary_parse"):
-        BinaryParse().encode(["a"], {})
+def test_what_is_no_parse_of_the_text_is_refused(words, annotations, message):
+    with pytest.raises(UserError, match=message):
+        BinaryParse().encode(words, annotations)
 
 
 @pytest.mark.parametrize("model", [CDSSM(), WordCount()])

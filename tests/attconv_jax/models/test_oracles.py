@@ -1,6 +1,5 @@
 """The comparison systems of pairs and reviews against loops in float64, and their invariances."""
 
-import dataclasses
 import itertools
 
 import jax
@@ -10,13 +9,14 @@ import pytest
 from jax import export
 
 from attconv_jax.data.text import TEXTS
-from attconv_jax.models.base import POOLED, Matcher
+from attconv_jax.models.base import Matcher
 from attconv_jax.models.bi_lstm import BiLSTM
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
 from tests import random_params
 from tests.attconv_jax.models.cases import (
+    COMPLETE,
     CONVOLUTIONS,
     DIM,
     LENGTHS,
@@ -28,19 +28,18 @@ from tests.attconv_jax.models.cases import (
     each,
     padded,
     row_of,
+    words_of,
 )
 from tests.gradcheck import assert_slopes
 
-
-def marked(by_name, slow):
-    """Test parameters; those whose names are in `slow` are marked as slow."""
-    marks = {name: [pytest.mark.slow] if name in slow else [] for name in by_name}
-    return [pytest.param(x, id=name, marks=marks[name]) for name, x in by_name.items()]
-
-
-each_system = pytest.mark.parametrize("system", marked(SYSTEMS, ()))
-# The gradients of these take seconds to compile.
-each_derived = pytest.mark.parametrize("system", marked(SYSTEMS, {"sentence_rank"}))
+# The gradients of sentence_rank take seconds to compile.
+each_derived = pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(system, id=name, marks=[pytest.mark.slow] * (name == "sentence_rank"))
+        for name, system in SYSTEMS.items()
+    ],
+)
 FURTHER = {
     "vectors_of_any_norm": System(Decomposable(dim=4, unit_vectors=False)),
     "bi_lstm_of_one_text": System(BiLSTM(dim=4, hidden=6), texts=1),
@@ -49,37 +48,12 @@ FURTHER = {
     ),
     "one_weighted_mean": System(RecurrentPooling(**SELF_ATTENTIVE | {"rows": 1}), texts=1),
 }
-ATTENDING = {name: system for name, system in SYSTEMS.items() if name not in WITHOUT_ATTENTION}
-# One system for each model, with all its parts.
-COMPLETE = [
-    "decomposable_intra",
-    "bi_lstm",
-    "word_by_word",
-    "match_lstm",
-    "apcnn",
-    "abcnn3",
-    "internal_attention",
-    "self_attentive",
-    "nse",
-    "lstmn",
-    "tree_cnn",
-    "bi_gru",
-    "cdssm",
-    "sentence_rank",
-]
-SLOW = {"nse", "lstmn", "tree_cnn", "bi_gru", "cdssm", "sentence_rank"}  # in bfloat16
 IDLE = "weight_bias"  # added to all scores of a softmax
 
 
 def answers(system, sentences, params):
     """The oracle's result for each pair."""
     return [system.oracle(row_of(sentences, at), params) for at in range(PAIRS)]
-
-
-def words_of(text, at):
-    """The number of a map's rows or columns that are words; all rows of weighted sums are
-    counted."""
-    return slice(None) if text == POOLED else slice(LENGTHS[text][at])
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS.values(), *FURTHER.values()], ids=SYSTEMS | FURTHER)
@@ -97,18 +71,15 @@ def test_logits_and_weights_of_padded_texts_are_the_oracles(system):
                 np.testing.assert_allclose(got, want[text, context], atol=1e-5)
 
 
-@pytest.mark.parametrize("system", ATTENDING.values(), ids=ATTENDING)
-def test_padding_has_no_weight(system):
-    for text, context, weights in itertools.chain(*system.explained[1]):
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_padding_has_no_weight(name):
+    maps = [*itertools.chain(*SYSTEMS[name].explained[1])]
+    assert bool(maps) == (name not in WITHOUT_ATTENTION)
+    for text, context, weights in maps:
         rest = np.array(weights)
         for at in range(PAIRS):
             rest[at, words_of(int(text), at), words_of(int(context), at)] = 0
         assert not rest.any()
-
-
-@pytest.mark.parametrize("name", WITHOUT_ATTENTION)
-def test_a_model_without_attention_shows_none(name):
-    assert not any(SYSTEMS[name].explained[1])
 
 
 @each_derived
@@ -160,14 +131,11 @@ def test_what_stands_in_padding_changes_nothing(system):
 
 
 def emptied(sentences):
-    """The batch without the words of the first pair's first text and of the third pair's second
-    text."""
+    """Without the words of the first pair's first text and of the third pair's second text."""
     lost = (0, 0), (1, 2)
+    kept = lambda text, at: 0 if (text, at) in lost else None
     return [
-        [
-            [x[: 0 if (number, at) in lost else None] for at, x in enumerate(text)]
-            for number, text in enumerate(table)
-        ]
+        [[x[: kept(n, at)] for at, x in enumerate(text)] for n, text in enumerate(table)]
         for table in sentences
     ]
 
@@ -190,27 +158,12 @@ def test_all_numbers_are_finite(system, change):
         np.testing.assert_allclose(logits[[1, 3]], system.derived[0][[1, 3]], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", marked({name: name for name in COMPLETE}, SLOW))
-def test_bfloat16_is_near_float32(name):
-    system = SYSTEMS[name]
-    short = dataclasses.replace(system, dtype=jnp.bfloat16)
-    logits, losses, low = short.gradients(system.parameters, *padded(system.sentences))
-    assert {x.dtype for x in jax.tree.leaves((logits, losses))} == {np.dtype(np.float32)}
-    assert 0 < distance(logits, system.derived[0]) < 0.02
-    assert distance(low, system.derived[2]) < 0.02
-
-
-def distance(a, b):
-    """The distance of two trees of arrays, relative to the norm of b."""
-    a, b = (np.concatenate([x.ravel() for x in jax.tree.leaves(tree)]) for tree in (a, b))
-    return np.linalg.norm(a.astype(np.float64) - b) / np.linalg.norm(b)
-
-
 @pytest.mark.parametrize("name", COMPLETE)
 def test_an_export_leaves_the_lengths_open(name):
+    """In bfloat16, with logits of float32."""
     system = SYSTEMS[name]
-    model, names = Matcher(system.model, 9, DIM, system.labels), TEXTS[: system.texts]
-    lengths = dict(zip(names, ("B, T", "B, S"), strict=False))
+    model = Matcher(system.model, 9, DIM, system.labels, jnp.bfloat16)
+    lengths = dict(zip(TEXTS[: system.texts], ("B, T", "B, S"), strict=False))
     dims = lengths | {column.name: column.dims(lengths) for column in system.columns}
     scope = export.SymbolicScope()
     symbolic = {
@@ -224,4 +177,5 @@ def test_an_export_leaves_the_lengths_open(name):
     }
     params = random_params.shapes(model, arrays, train=False)
     explain = lambda params, arrays: model.apply({"params": params}, arrays, method="explain")[0]
-    assert jax.eval_shape(explain, params, symbolic).shape[1] == system.labels
+    logits = jax.eval_shape(explain, params, symbolic)
+    assert (logits.shape[1], logits.dtype) == (system.labels, np.float32)

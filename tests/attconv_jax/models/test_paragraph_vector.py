@@ -7,27 +7,31 @@ import pytest
 
 from attconv_jax.models.base import Text
 from attconv_jax.models.paragraph_vector import ParagraphVector
+from common_jax.errors import UserError
 
 WORDS, DIM, LABELS = 7, 3, 4
 IDS = np.int32([[2, 5, 2, 0], [6, 0, 0, 0], [1, 2, 3, 4]])
 TABLE = np.random.default_rng(0).normal(size=(WORDS, DIM)).astype(np.float32)
-MODEL = ParagraphVector(steps=400, rate=0.05, decay=0.1)
+MODULE = ParagraphVector(steps=400, rate=0.05, decay=0.1).module(LABELS, jnp.float32)
 
 
-def text(ids, table=TABLE):
-    ids = jnp.asarray(ids)
-    vectors = jnp.where((ids != 0)[..., None], jnp.asarray(table)[ids], 0)
-    return Text(ids, ids != 0, vectors, None, {}, {}, jnp.asarray(table))
-
-
-def parameters(seed=1):
-    random = np.random.default_rng(seed)
-    output = {"kernel": random.normal(size=(DIM, LABELS)), "bias": random.normal(size=LABELS)}
+def parameters(texts=1):
+    random = np.random.default_rng(1)
+    kernel = np.concatenate([random.normal(size=(DIM, LABELS))] * texts)
+    output = {"kernel": kernel, "bias": random.normal(size=LABELS)}
     return jax.tree.map(np.float32, {"bias": random.normal(size=WORDS), "output": output})
 
 
-def answer(params, texts, model=MODEL):
-    return model.module(LABELS, jnp.float32).apply({"params": params}, texts, train=False)
+def answer(params, table, *texts):
+    def text(ids):
+        ids = jnp.asarray(ids)
+        vectors = jnp.where((ids != 0)[..., None], jnp.asarray(table)[ids], 0)
+        return Text(ids, ids != 0, vectors, None, {}, {}, jnp.asarray(table))
+
+    return MODULE.apply({"params": params}, [*map(text, texts)], train=False)
+
+
+answer_at_once = jax.jit(answer)
 
 
 def loss_of(d, words, table, bias):
@@ -42,9 +46,11 @@ def loss_of(d, words, table, bias):
 
 
 def test_vectors_are_those_that_predict_their_words_best():
-    """The minimum by Newton's method, and the logits and L at it."""
+    """The minimum by Newton's method, and the logits and L at it; of one text and of two."""
     params = parameters()
-    logits, losses = jax.jit(lambda p: answer(p, [text(IDS)]))(params)
+    logits, losses = answer_at_once(params, TABLE, IDS)
+    two, own = answer_at_once(parameters(texts=2), TABLE, IDS, np.zeros_like(IDS))
+    assert np.isfinite(two).all() and two.shape == (3, LABELS)
     table, bias = TABLE.astype(np.float64), params["bias"].astype(np.float64)
     for row, ids in enumerate(IDS):
         d, words = np.zeros(DIM), ids[ids > 0]
@@ -54,14 +60,21 @@ def test_vectors_are_those_that_predict_their_words_best():
         assert np.abs(gradient).max() < 1e-9
         expected = d @ params["output"]["kernel"] + params["output"]["bias"]
         np.testing.assert_allclose(logits[row], expected, atol=2e-3)
-        np.testing.assert_allclose(
-            losses["words"][row], loss_of(d, words, table, bias)[0], rtol=1e-4
-        )
+        loss = loss_of(d, words, table, bias)[0]
+        np.testing.assert_allclose(losses["words"][row], loss, rtol=1e-4)
+    np.testing.assert_allclose(own["words"], losses["words"], rtol=1e-5)
+
+
+def test_order_and_padding_change_nothing():
+    expected, _ = answer_at_once(parameters(), TABLE, IDS)
+    for ids in (IDS[:, [3, 1, 0, 2]], np.pad(IDS, ((0, 0), (0, 5)))):
+        same, _ = answer_at_once(parameters(), TABLE, ids)
+        np.testing.assert_allclose(same, expected, atol=1e-5)
 
 
 def test_labels_do_not_reach_words_and_words_do_not_reach_the_softmax():
     def sums(params, table):
-        logits, losses = answer(params, [text(IDS, table)])
+        logits, losses = answer(params, table, IDS)
         return jnp.stack([logits.sum(), losses["words"].sum()])
 
     params, table = jax.jit(jax.jacrev(sums, (0, 1)))(parameters(), jnp.asarray(TABLE))
@@ -72,25 +85,7 @@ def test_labels_do_not_reach_words_and_words_do_not_reach_the_softmax():
     assert np.abs(table[1]).max() > 0
 
 
-def test_order_and_padding_change_nothing():
-    params = parameters()
-    expected, _ = answer(params, [text(IDS)])
-    shuffled, _ = answer(params, [text(IDS[:, [3, 1, 0, 2]])])
-    wider, _ = answer(params, [text(np.pad(IDS, ((0, 0), (0, 5))))])
-    np.testing.assert_allclose(shuffled, expected, atol=1e-5)
-    np.testing.assert_allclose(wider, expected, atol=1e-5)
-
-
-def test_two_texts_and_a_text_without_words():
-    params = parameters()
-    params["output"]["kernel"] = np.concatenate([params["output"]["kernel"]] * 2)
-    logits, losses = answer(params, [text(IDS), text(np.zeros_like(IDS))])
-    assert np.isfinite(logits).all() and logits.shape == (3, LABELS)
-    _, own = answer(parameters(), [text(IDS)])
-    np.testing.assert_allclose(losses["words"], own["words"], rtol=1e-5)
-
-
 @pytest.mark.parametrize("fields", [{"steps": 0}, {"rate": 0.0}, {"decay": -1.0}])
 def test_bad_fields(fields):
-    with pytest.raises(Exception, match=f"model.{next(iter(fields))}"):
+    with pytest.raises(UserError, match=f"model.{next(iter(fields))}"):
         ParagraphVector(**fields)

@@ -52,7 +52,6 @@ class System:
         return part(self.sizes)
 
     def oracle(self, x, params):
-        """Output and weights for one sentence, by the reference."""
         fields = dataclasses.asdict(self.choice)
         del fields["local_layers"]
         if isinstance(self.choice, Neighbor):
@@ -63,13 +62,11 @@ class System:
 
     @functools.cached_property
     def parameters(self):
-        """Random parameters."""
         ids = jnp.ones((1, 2), bool)
         mask = segments(ids, ids)
         return random_params.parameters(self.module, jnp.ones((1, 2, DIM)), mask, train=False)
 
     def run(self, params, x, ids):
-        """Output and weights of a batch, as NumPy arrays."""
         return jax.tree.map(np.asarray, _run(self, params, x, ids))
 
     def gradients(self, params, x, ids, cotangent):
@@ -80,7 +77,6 @@ class System:
 
 
 def apply(system, params, x, ids, **options):
-    """Calls a method of the part with the system's mask."""
     mask = segments(ids, ids) & system.choice.mask()
     return system.module.apply({"params": params}, x, mask, **options)
 
@@ -130,11 +126,33 @@ def padded(sentences=SENTENCES, row=ROW, *, garbage=100.0, seed=5):
     return x, valid
 
 
-def packed():
-    """All sentences in one row, then padding: x [1, T, D], ids, and the slice of each sentence."""
-    x = np.random.default_rng(6).normal(0, 100.0, (1, sum(LENGTHS) + 2, DIM)).astype(np.float32)
-    ids, places, at = np.zeros(x.shape[:2], np.int32), [], 0
-    for n, sentence in enumerate(SENTENCES):
-        places.append(slice(at, at := at + len(sentence)))
-        x[0, places[-1]], ids[0, places[-1]] = sentence, n + 1
+def padded_and_packed():
+    """A row for each sentence and one with all of them: x [4, T, D], ids, and the row and the slice
+    of each of the six."""
+    rows = [[sentence] for sentence in SENTENCES] + [SENTENCES]
+    x = np.random.default_rng(6).normal(0, 100.0, (4, sum(LENGTHS) + 2, DIM)).astype(np.float32)
+    ids = np.zeros(x.shape[:2], np.int32)
+    places = []
+    for row, sentences in enumerate(rows):
+        ends = np.cumsum([len(sentence) for sentence in sentences])
+        for number, (sentence, end) in enumerate(zip(sentences, ends, strict=True), start=1):
+            own = slice(end - len(sentence), end)
+            x[row, own] = sentence
+            ids[row, own] = number
+            places.append((row, own))
     return x, ids, places
+
+
+IDENTITY = {"kernel": np.eye(DIM, dtype=np.float32), "bias": np.zeros(DIM, np.float32)}
+
+
+def with_out_of_the_heads(params):
+    """The parameters with W_O as the identity: the output is the concatenation of the heads'."""
+    return {**params, "out": IDENTITY}
+
+
+def constant(params, name, bias):
+    """The parameters with which the layer `name` returns the same values for every input."""
+    own = params[name]
+    bias = np.broadcast_to(np.float32(bias), own["bias"].shape)
+    return {**params, name: {"kernel": own["kernel"] * 0, "bias": bias}}

@@ -1,7 +1,6 @@
 """Augmentation: relocation of answers, unchanged sentences, reproducibility by seed, the files."""
 
 import json
-import resource
 from collections import Counter
 
 import pytest
@@ -76,16 +75,34 @@ PARAPHRASE = (
 )
 
 
-def test_the_papers_example():
-    assert similarity("Department", "Department") == 1
-    assert similarity("Department", "departments") == pytest.approx(0.947, abs=5e-4)
-    answer, score = relocate(ORIGINAL, PARAPHRASE)
-    assert answer.text == "Department of Preparatory Studies"
-    assert PARAPHRASE.index(answer.text) == answer.start
-    assert score == pytest.approx(0.667, abs=5e-4)
-    assert similarity(ORIGINAL, "of the Department of Preparatory Studies") == pytest.approx(
-        0.632, abs=5e-4
-    )
+RELOCATED = "Department of Preparatory Studies"
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "expected"),
+    [
+        ("Department", "Department", 1),
+        ("Department", "departments", 0.947),
+        (ORIGINAL, RELOCATED, 0.667),
+        (ORIGINAL, f"of the {RELOCATED}", 0.632),
+    ],
+)
+def test_similarities_of_the_papers_example(text, other, expected):
+    assert similarity(text, other) == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence", "relocated"),
+    [
+        (ORIGINAL, PARAPHRASE, Answer(RELOCATED, PARAPHRASE.index(RELOCATED))),
+        ("3", "Of 13 there are 3 left", Answer("3", 16)),
+        ("3", "there are none", None),
+        ("Rome", "", None),
+    ],
+)
+def test_relocated_answers(answer, sentence, relocated):
+    result = relocate(answer, sentence)
+    assert (result and result[0]) == relocated
 
 
 def dice(a, b):
@@ -122,57 +139,55 @@ def test_relocation_is_the_best_of_all_spans(answer, sentence):
         assert text[answer_texts.start :].startswith(answer_texts.text)
 
 
-def test_an_answer_of_one_character_and_none():
-    assert relocate("3", "Of 13 there are 3 left")[0] == Answer("3", 16)
-    assert relocate("3", "there are none") is None
-    assert relocate("Rome", "") is None
-
-
 @pytest.mark.parametrize("context", [CONTEXT, "Ada was  born in Paris. She lived\nin Rome.  Ben!"])
 def test_a_translator_that_copies_changes_nothing(context):
-    squad = squad_of({"q": "Rome"}, context)
     texts = [context[start:end] for start, end in split_sentences(context)]
-    result = augmented({text: [" ".join(text.split()), ""] for text in texts}, squad)
+    copies = {text: [" ".join(text.split()), ""] for text in texts}
+    result = augmented(copies, squad_of({"q": "Rome"}, context))
     assert not result.squad.contexts and not result.squad.questions
     events = result.counts.events
     assert events["equal to the sentence, or empty"] == 6 and events["copies without a change"] == 1
 
 
-@pytest.mark.parametrize("change", [str.upper, lambda text: f"It is said: {text}"])
-def test_answers_stay_findable(change):
-    """With a translator that changes case, or adds a prefix; the text between sentences is
-    unchanged."""
-    result = augmented({text: [change(text)] for text in TEXTS})
-    assert result.squad.contexts == [
-        f"{change(TEXTS[0])}  {change(TEXTS[1])}\n\n{change(TEXTS[2])}"
-    ]
-    assert [text.lower() for text in answer_texts(result)] == [a.lower() for a in ANSWERS.values()]
-    assert [q.id for q in result.squad.questions] == [f"{name}-copy1" for name in ANSWERS]
+CROSSED = {"q": "Paris.  She lived", "r": "Oslo"}
+UPPER = {text: [text.upper()] for text in TEXTS}
+PREFIXED = {text: [f"It is said: {text}"] for text in TEXTS}
 
 
-def test_a_sentence_whose_answer_is_lost_stays():
-    """One paraphrase loses one of the sentence's two answers, the other loses both."""
-    lost = {TEXTS[1]: ["She lived in Rome.", "No."], TEXTS[0]: ["Paris saw the birth of Ada."]}
-    result = augmented(lost)
-    assert result.squad.contexts == [f"Paris saw the birth of Ada.  {TEXTS[1]}\n\n{TEXTS[2]}"]
-    assert answer_texts(result) == [*ANSWERS.values()]
-    assert result.counts.events["without one of the answers"] == 2
-
-
-def test_sentences_that_an_answer_crosses_stay():
-    squad = squad_of({"q": "Paris.  She lived", "r": "Oslo"})
-    result = augmented({text: [f"Well, {text}"] for text in TEXTS}, squad)
-    assert result.squad.contexts == [f"{TEXTS[0]}  {TEXTS[1]}\n\nWell, {TEXTS[2]}"]
-    assert answer_texts(result) == ["Paris.  She lived", "Oslo"]
-    assert result.counts.events["sentences that an answer crosses"] == 2
+@pytest.mark.parametrize(
+    ("answers", "paraphrases", "sentences", "event"),
+    [
+        (ANSWERS, UPPER, [text.upper() for text in TEXTS], {}),
+        (ANSWERS, PREFIXED, [f"It is said: {text}" for text in TEXTS], {}),
+        (  # one paraphrase loses one of the sentence's two answers, the other loses both
+            ANSWERS,
+            {TEXTS[1]: ["She lived in Rome.", "No."], TEXTS[0]: ["Paris saw the birth of Ada."]},
+            ["Paris saw the birth of Ada.", *TEXTS[1:]],
+            {"without one of the answers": 2},
+        ),
+        (
+            CROSSED,
+            {text: [f"Well, {text}"] for text in TEXTS},
+            [*TEXTS[:2], f"Well, {TEXTS[2]}"],
+            {"sentences that an answer crosses": 2},
+        ),
+    ],
+    ids=["case", "prefix", "lost answers stay", "crossed sentences stay"],
+)
+def test_answers_stay_findable(answers, paraphrases, sentences, event):
+    """The text between sentences is unchanged."""
+    result = augmented(paraphrases, squad_of(answers))
+    assert result.squad.contexts == ["{}  {}\n\n{}".format(*sentences)]
+    assert [x.lower() for x in answer_texts(result)] == [x.lower() for x in answers.values()]
+    assert paraphrases is UPPER or answer_texts(result) == [*answers.values()]
+    assert [q.id for q in result.squad.questions] == [f"{name}-copy1" for name in answers]
+    assert event.items() <= result.counts.events.items()
 
 
 def test_the_threshold_decides():
     squad = squad_of({"q": ORIGINAL}, f"Except for the {ORIGINAL}.")
     paraphrases = {squad.contexts[0]: [PARAPHRASE]}
-    assert answer_texts(augmented(paraphrases, squad, threshold=0.66)) == [
-        "Department of Preparatory Studies"
-    ]
+    assert answer_texts(augmented(paraphrases, squad, threshold=0.66)) == [RELOCATED]
     assert not augmented(paraphrases, squad, threshold=0.67).squad.contexts
 
 
@@ -218,11 +233,6 @@ def backward(sentences):
     return [[f"{sentence}{letter}" for letter in "ab"] for sentence in sentences]
 
 
-def test_back_translation_takes_every_way():
-    (texts,) = back_translate(["s"], forward, backward)
-    assert texts == ["s 0a", "s 0b", "s 1a", "s 1b", "s 2a", "s 2b"]
-
-
 def test_an_interrupted_translation_continues(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_SENTENCES", 2)
     sentences, calls = [f"s{n}" for n in range(5)], Counter()
@@ -240,28 +250,8 @@ def test_an_interrupted_translation_continues(tmp_path, monkeypatch):
         assert (tmp_path / "killed").read_bytes() == complete
     write_paraphrases(tmp_path / "one", sentences, lambda: pytest.fail("nothing to translate"))
     (texts,) = back_translate(["s3"], forward, backward)
+    assert texts == ["s3 0a", "s3 0b", "s3 1a", "s3 1b", "s3 2a", "s3 2b"]
     assert read_paraphrases(tmp_path / "one", ["s3"]) == {"s3": texts}
-
-
-def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    """A limit on the size of files stands for it."""
-    monkeypatch.setattr(module, "_SENTENCES", 2)
-    sentences, translators = [f"s{n}" for n in range(9)], lambda: (forward, backward)
-    write_paraphrases(tmp_path / "one", sentences, translators)
-    complete = (tmp_path / "one").read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(complete) // 2, limits[1]))
-    try:
-        with pytest.raises(UserError, match="cannot be written: File too large; the sentences al"):
-            write_paraphrases(tmp_path / "full", sentences, translators)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    written, translated = len((tmp_path / "full").read_bytes().splitlines()), []
-    assert written >= 2
-    again = lambda texts: translated.extend(texts) or forward(texts)
-    write_paraphrases(tmp_path / "full", sentences, lambda: (again, backward))
-    assert (tmp_path / "full").read_bytes() == complete
-    assert translated == sentences[written // 2 * 2 :]
 
 
 def test_files_of_paraphrases_by_others(tmp_path):
@@ -279,27 +269,24 @@ def test_files_of_paraphrases_by_others(tmp_path):
         assert "on_bad_example" not in str(error.value)
 
 
+def curve_of(page):
+    (curve,) = page.sections[1].elements
+    return dict(zip(curve.series[0].x, curve.series[0].y, strict=True))
+
+
 def test_the_page_shows_what_was_relocated():
-    result = augmented({text: [text.upper()] for text in TEXTS})
-    page = report(result, 0.5, "python -m launch.augment")
-    assert [section.title for section in page.sections] == [
-        "Counts",
-        "Similarity of relocated answers",
-        "Relocated answers",
-    ]
+    page = report(augmented(UPPER), 0.5, "python -m launch.augment")
+    titles = ["Counts", "Similarity of relocated answers", "Relocated answers"]
+    assert [section.title for section in page.sections] == titles
     (table,) = page.sections[2].elements
     assert table.rows == [(TEXTS[0], TEXTS[0].upper(), "Paris", "PARIS", 1.0)]
-    (curve,) = page.sections[1].elements
-    assert [*curve.series[0].y] == [100.0] * 21
+    assert [*curve_of(page).values()] == [100.0] * 21
 
 
 def test_the_curve_counts_answers_that_are_nowhere():
     """By similarity: none, 0.667 (the paper's example), 1."""
     squad = squad_of({"q": ORIGINAL}, f"Except for the {ORIGINAL}.")
     paraphrases = {squad.contexts[0]: ["No.", PARAPHRASE, f"But for the {ORIGINAL}."]}
-    page = report(augmented(paraphrases, squad, threshold=0.0), 0.0, "")
-    (curve,) = page.sections[1].elements
-    shares = dict(zip(curve.series[0].x, curve.series[0].y, strict=True))
-    assert [shares[x] for x in (0, 0.65, 0.7, 1)] == pytest.approx(
-        [200 / 3, 200 / 3, 100 / 3, 100 / 3]
-    )
+    shares = curve_of(report(augmented(paraphrases, squad, threshold=0.0), 0.0, ""))
+    expected = {0: 200 / 3, 0.65: 200 / 3, 0.7: 100 / 3, 1: 100 / 3}
+    assert {x: shares[x] for x in expected} == pytest.approx(expected)

@@ -58,11 +58,16 @@ def test_kinds_of_words():
     assert Kinds().encode([], {}).shape == (0, 1)
 
 
+@functools.cache
+def logits(choice, width=WIDTHS[0]):
+    params, apply = build(choice)
+    return [np.asarray(x) for x in apply({"params": params}, *texts(width))]
+
+
 def test_the_classifier_scores_every_candidate():
     context, question = texts()
-    params, apply = build("classifier")
-    start, end = map(np.asarray, apply({"params": params}, context, question))
-    exact = random_params.exact(params)
+    exact = random_params.exact(build("classifier")[0])
+    start, end = logits("classifier")
     for row, length in enumerate(CONTEXT):
         words, others = words_of(context, row), words_of(question, row)
         kinds = KINDS[row, :length, 0]
@@ -73,12 +78,8 @@ def test_the_classifier_scores_every_candidate():
             own = range(first, last + 1)
             often = np.mean([np.log(1 + words.count(words[at])) for at in own])
             repeated = np.mean([words[at] in others for at in own])
-            near = np.mean(
-                [
-                    sum(words[n] in others for n in range(max(0, at - 2), min(length, at + 3)))
-                    for at in own
-                ]
-            )
+            around = [words[max(0, at - 2) : at + 3] for at in own]
+            near = np.mean([sum(word in others for word in some) for some in around])
             for edge, result in ((first, want_start), (last, want_end)):
                 features = np.array([edge / length, often, repeated, np.log1p(near)])
                 result[edge] = (features @ exact["features"]["kernel"])[0]
@@ -90,16 +91,15 @@ def test_the_classifier_scores_every_candidate():
 
 def test_the_random_choice_is_of_new_candidates():
     context, question = texts()
-    params, apply = build("random")
-    assert not jax.tree.leaves(params)
-    start, end = map(np.asarray, apply({"params": params}, context, question))
+    assert not jax.tree.leaves(build("random")[0])
+    start, end = logits("random")
     drawn = set()
     for row, length in enumerate(CONTEXT):
         words, others = words_of(context, row), words_of(question, row)
         new = [
             (first, last)
             for first, last in runs_of(KINDS[row, :length, 0])
-            if any(words[at] not in others for at in range(first, last + 1))
+            if any(word not in others for word in words[first : last + 1])
         ]
         assert np.flatnonzero(start[row] > MASKED).tolist() == [first for first, _ in new]
         assert np.flatnonzero(end[row] > MASKED).tolist() == [last for _, last in new]
@@ -111,7 +111,5 @@ def test_the_random_choice_is_of_new_candidates():
 
 @pytest.mark.parametrize("choice", ["random", "classifier"])
 def test_padding_changes_nothing(choice):
-    params, apply = build(choice)
-    few, more = (apply({"params": params}, *texts(width)) for width in (14, 17))
-    for short, long in zip(few, more, strict=True):
-        np.testing.assert_allclose(np.asarray(long)[:, :14], np.asarray(short), rtol=1e-6)
+    for short, long in zip(logits(choice), logits(choice, WIDTHS[0] + 3), strict=True):
+        np.testing.assert_allclose(long[:, : WIDTHS[0]], short, rtol=1e-6)
