@@ -14,7 +14,6 @@ from csan_jax.data.dataset import TranslationData
 from csan_jax.model import Transformer
 from tests import random_params
 from tests.of_families.test_configs import FOLDER
-from tests.real import needs_real_data, real_data
 
 SIZED = ["wmt14_ende", "wmt17_zhen", "wat17_jaen"]
 PAIRS = {
@@ -201,13 +200,3 @@ def test_wat17_reads_the_corpus_as_it_is_distributed(tmp_path):
     data = prepared("wat17_jaen", cache_dir=tmp_path / "cache", dir=tmp_path, vocab_size=290)
     assert [pairs for pairs, _ in data.split_sizes().values()] == [50, 5, 5]
     assert list(zip(data.sources("test"), data.references("test"), strict=True)) == rows[55:]
-
-
-@needs_real_data
-def test_tanaka(tmp_path):
-    folder = real_data("tanaka_jaen")
-    data = prepared("tanaka_jaen", cache_dir=tmp_path, dir=folder, vocab_size=8000)
-    (train, _), (dev, _), (test, _) = data.split_sizes().values()
-    assert len(set(data.sources("dev"))) == test == 500 and train + dev == 50_000
-    assert not any(dropped for _, dropped in data.split_sizes().values())
-    assert data.target_subwords.size == 8000

@@ -15,10 +15,11 @@ from csan_jax.task import Translation
 from launch import train
 from qanet_jax.data.synthetic import generate
 from tests.attconv_jax.anss import squad as of_passages
-from tests.csan_jax.test_configs import PAIRS, read
+from tests.csan_jax.test_configs import PAIRS, prepared, read
 from tests.launch.commands import example_results
 from tests.launch.tiny_runs import EVERY_STEP, TINY
 from tests.of_families.test_configs import FOLDER, OF_ONE_TEXT
+from tests.real import needs_real_data, real_data
 
 TRANSLATION = {
     "data.source": "generated",
@@ -66,6 +67,16 @@ def test_translation_takes_a_step(name, tmp_path):
     assert 0.5 < values["nll"] / np.log(400) < 2
     moved = jax.tree.map(lambda a, b: bool((a != b).any()), before, after.params)
     assert all(jax.tree.leaves(moved))
+
+
+@needs_real_data
+def test_tanaka(tmp_path):
+    folder = real_data("tanaka_jaen")
+    data = prepared("tanaka_jaen", cache_dir=tmp_path, dir=folder, vocab_size=8000)
+    (train, _), (dev, _), (test, _) = data.split_sizes().values()
+    assert len(set(data.sources("dev"))) == test == 500 and train + dev == 50_000
+    assert not any(dropped for _, dropped in data.split_sizes().values())
+    assert data.target_subwords.size == 8000
 
 
 def trained(folder, name, values):
