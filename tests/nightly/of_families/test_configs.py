@@ -22,7 +22,9 @@ from tests.of_families.test_configs import FOLDER, OF_ONE_TEXT
 from tests.real import needs_real_data, real_data
 
 TRANSLATION = {
-    "data.source": "generated",
+    "data.source": "generated",  # of English and German
+    "data.source_language": "en",
+    "data.target_language": "de",
     "data.examples": 60,
     "data.holdout_size": 4,
     "data.vocab_size": 400,
