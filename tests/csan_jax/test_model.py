@@ -74,7 +74,7 @@ SOURCE, TARGET, SHARED = 24_004 * 512, 30_851 * 512, 37_000 * 512
     ],
 )
 def test_parameters_are_the_papers(changes, total):
-    """`tests/of_families/test_configs.py` has what the systems add."""
+    """`tests/csan_jax/test_configs.py` has what the systems add."""
     sizes = (37_000, 37_000) if changes.get("tie") == "all" else (24_004, 30_851)
     config = ModelConfig(source_vocab_size=sizes[0], target_vocab_size=sizes[1], **changes)
     shapes = random_params.shapes(Transformer(config), PIECES, PIECES, train=False)
