@@ -1,6 +1,5 @@
-"""A system in one new file (`tests.systems.overlap`) and one config, through all commands."""
+"""A system in one new file: its further inputs, second table and further loss."""
 
-import functools
 import json
 import shutil
 
@@ -19,66 +18,18 @@ from attconv_jax.task import SentenceClassification
 from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Corpus
 from common_jax.text.squad import read_squad
-from launch import export, train
 from tests.attconv_jax import anss
-from tests.launch import commands
 from tests.systems.overlap import Ends, Overlap, Shared
-
-CONFIG = """
-from attconv_jax.config import Config, DataConfig, WordsConfig
-from common_jax.config import to_config_dict
-from tests.systems.overlap import Overlap
-
-
-def get_config():
-    data = DataConfig(source="generated", examples=24, holdout_size=8, batch_size=8, max_shapes=1)
-    config = to_config_dict(Config(data=data, words=WordsConfig(dim=4, rows=60), model=Overlap()))
-    config.paper.system = "overlap"
-    config.train.steps = 4
-    config.train.log_every = 1
-    config.train.steps_per_call = 1
-    return config
-"""
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("overlap")
-    (folder / "overlap.py").write_text(CONFIG)
-    train.main([*arguments(folder), "--workdir", str(folder / "run")])
-    return folder
-
-
-def arguments(folder):
-    cache = f"--config.data.cache_dir={folder / 'cache'}"
-    return ["--config", str(folder / "overlap.py"), cache, "--config.mesh.data=1"]
-
-
-def test_its_penalty_is_logged_by_name_and_in_the_loss(folder):
-    lines = map(json.loads, (folder / "run" / "metrics.jsonl").read_text().splitlines())
-    logged = [line for line in lines if "grad_norm" in line]
-    assert len(logged) == 4
-    for line in logged:
-        assert line["pooled_square"] > 0
-        assert line["loss"] == pytest.approx(line["nll"] + line["pooled_square"], rel=1e-5)
-
-
-def test_its_exports_explain_as_the_run_does(folder, monkeypatch, capsys):
-    ask = functools.partial(commands.answers, monkeypatch, capsys, ["A red cup.\tA cup is red."])
-    (line,) = ask("--workdir", folder / "run", "--explain")
-    answer = json.loads(line)
-    assert set(answer) == {"label", "probabilities", "score", "words", "layers"}
-    assert [(attention["text"], attention["context"]) for attention in answer["layers"][0]] == [
-        (None, 0),
-        (None, 1),
-    ]
-    for attention, words in zip(answer["layers"][0], answer["words"], strict=True):
-        assert np.shape(attention["weights"]) == (1, len(words))
-        assert np.sum(attention["weights"]) == pytest.approx(1, abs=1e-3)
-    for form in ("stablehlo", "safetensors"):
-        out = folder / form
-        export.main(["--workdir", str(folder / "run"), "--out", str(out), "--format", form])
-        assert commands.same_answers(ask("--model", out, "--explain"), [line])
+def ranked(tmp_path_factory):
+    """A folder with files of what is ranked, and the fields of `data` that read them."""
+    folder = tmp_path_factory.mktemp("ranked")
+    anss.write(folder)
+    shutil.copy(folder / "train.json", folder / "copy.json")
+    files = {"train": "train.json", "dev": "copy.json", "test": "dev.json"}
+    return {"dir": str(folder), "cache_dir": str(folder / "cache"), **anss.FORM, **files}
 
 
 WORDS = WordsConfig(dim=3, rows=400, rule="english")
@@ -114,19 +65,12 @@ def test_annotations_of_json_lines_reach_the_inputs(tmp_path):
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, split):
+def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(ranked, split):
     """The expected inputs are encoded from the batch's words, all of which are in the
     vocabulary."""
-    anss.write(tmp_path)
-    shutil.copy(tmp_path / "train.json", tmp_path / "copy.json")
-    files = {"train": "train.json", "dev": "copy.json", "test": "dev.json"}
-    form = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 5}
-    cache = str(tmp_path / "cache")
-    data = LabelledData(
-        DataConfig(dir=str(tmp_path), cache_dir=cache, **files, **form), WORDS, INPUTS
-    )
+    data = LabelledData(DataConfig(**ranked, batch_size=5), WORDS, INPUTS)
     data.prepare()
-    names = {data.vocabulary.word_ids([w])[0]: w for w in vocabulary(tmp_path)}
+    names = {data.vocabulary.word_ids([w])[0]: w for w in vocabulary(ranked)}
     words = lambda ids: [names[number] for number in ids if number]
     batches = data.train_batches(0) if split == "train" else data.split_batches(split)
     pairs = {"second": "shared"} | ({"other": "other_shared"} if split == "train" else {})
@@ -138,10 +82,8 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
         for row in np.flatnonzero(batch["index"] >= 0):
             question = words(batch["first"][row])
             for text, key in pairs.items():
-                sentence = words(batch[text][row])
-                assert (
-                    batch[key][row].tolist() == Shared().encode([question, sentence], []).tolist()
-                )
+                expected = Shared().encode([question, words(batch[text][row])], [])
+                np.testing.assert_array_equal(batch[key][row], expected)
             for text in ("first", *pairs):
                 own = Ends().encode(words(batch[text][row]), {})
                 expected = np.zeros((batch[text].shape[1], 3), np.int32)
@@ -151,41 +93,35 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(tmp_path, sp
     assert rows > 10
 
 
-def vocabulary(folder):
-    """A vocabulary of every word in the files."""
+def vocabulary(ranked):
+    """Every word of the files."""
     squads = [
-        read_squad(folder / f"{name}.json", BadExamples("error")) for name in ("train", "dev")
+        read_squad(f"{ranked['dir']}/{ranked[s]}", BadExamples("error")) for s in ("train", "test")
     ]
     texts = [text for s in squads for text in (*s.contexts, *(q.text for q in s.questions))]
     return {word for text in texts for word in tokenize(text, "english")}
 
 
-def task_of(folder, **data):
-    config = DataConfig(dir=str(folder), cache_dir=str(folder / "cache"), **data)
-    task = SentenceClassification(
-        Config(data=config, words=WordsConfig(dim=2, rows=200), model=Overlap())
-    )
+def task_of(**data):
+    words = WordsConfig(dim=2, rows=200)
+    task = SentenceClassification(Config(data=DataConfig(**data), words=words, model=Overlap()))
     task.prepare()
-    return task, jax.jit(task.init)(jax.random.key(0))
+    return task, nn.unbox(jax.jit(task.init)(jax.random.key(0)))
 
 
 def test_the_second_table_begins_as_the_first(tmp_path):
     """Words of the file of vectors have their vectors in both."""
-    (tmp_path / "vectors.txt").write_text("red 1 2\nblue 8 7\n")
-    data = {"source": "generated", "examples": 24, "holdout_size": 8}
-    task, params = task_of(tmp_path, **data, vectors=str(tmp_path / "vectors.txt"))
-    first, second = (nn.unbox(params[name]) for name in TABLES)
+    file = tmp_path / "vectors.txt"
+    file.write_text("red 1 2\nblue 8 7\n")
+    data = {"source": "generated", "examples": 24, "holdout_size": 8, "vectors": str(file)}
+    task, params = task_of(cache_dir=str(tmp_path / "cache"), **data)
+    first, second = (params[name] for name in TABLES)
     np.testing.assert_array_equal(first, second)
     assert second[task.data.vocabulary.word_ids(["red"])[0]].tolist() == [1, 2]
 
 
-def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(tmp_path):
-    anss.write(tmp_path)
-    shutil.copy(tmp_path / "train.json", tmp_path / "copy.json")
-    files = {"train": "train.json", "dev": "copy.json", "test": "dev.json"}
-    form = {"format": "ranking", "labels": "no,yes", "ignored_labels": "", "batch_size": 64}
-    task, params = task_of(tmp_path, **files, **form)
-    params = nn.unbox(params)
+def test_a_further_loss_is_that_of_both_sentences_of_what_is_ranked(ranked):
+    task, params = task_of(**ranked, batch_size=64)
     batch = task.train_batches().epoch(0)[0]
     real = batch["index"] >= 0
     assert not real.all()

@@ -1,6 +1,5 @@
 """The translation task: loss and text."""
 
-import dataclasses
 import types
 
 import flax.linen as nn
@@ -10,83 +9,59 @@ import numpy as np
 import pytest
 import scipy.special
 
-from common_jax.config import OptimizerConfig, TrainConfig
 from csan_jax.attention.area import Area
-from csan_jax.config import Config, DataConfig, ModelConfig
 from csan_jax.data.subwords import Subwords
 from csan_jax.predictor import Translator
-from csan_jax.task import Translation, cross_entropy, to_text
+from csan_jax.task import cross_entropy, to_text
+from tests.csan_jax.test_model import TOYS
+from tests.of_families.tasks import translation
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_cross_entropy_is_that_of_the_smoothed_distribution(smoothing):
+    """Its gradient is softmax minus that distribution."""
     random = np.random.default_rng(0)
     logits = random.normal(size=(2, 3, 7)).astype(np.float32) * 3
     targets = random.integers(0, 7, (2, 3)).astype(np.int32)
+    weights = random.normal(size=(2, 3))
     logp = logits - scipy.special.logsumexp(logits.astype(np.float64), axis=-1, keepdims=True)
     expected = (1 - smoothing) * np.eye(7)[targets] + smoothing / 7
-    loss, nll = cross_entropy(jnp.asarray(logits), jnp.asarray(targets), smoothing)
+    ids = jnp.asarray(targets)
+    loss, nll = cross_entropy(jnp.asarray(logits), ids, smoothing)
     np.testing.assert_allclose(loss, -(expected * logp).sum(-1), rtol=1e-5)
     np.testing.assert_allclose(nll, -(np.eye(7)[targets] * logp).sum(-1), rtol=1e-5)
-
-
-def test_the_gradient_of_cross_entropy_is_the_smoothed_losss():
-    random = np.random.default_rng(1)
-    logits = random.normal(size=(2, 3, 5))
-    targets = jnp.asarray(random.integers(0, 5, (2, 3)), jnp.int32)
-    weights = random.normal(size=(2, 3))
-    smoothed = 0.8 * np.eye(5)[np.asarray(targets)] + 0.2 / 5
-    expected = weights[..., None] * (scipy.special.softmax(logits, axis=-1) - smoothed)
-    total = lambda x: (cross_entropy(x, targets, 0.2)[0] * weights.astype(np.float32)).sum()
-    gradient = jax.grad(total)(jnp.asarray(logits, jnp.float32))
-    np.testing.assert_allclose(gradient, expected, atol=1e-6)
-
-
-def tiny(**model) -> Config:
-    sizes = {"dim": 32, "mlp_dim": 64, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 1}
-    return Config(
-        model=ModelConfig(
-            **sizes, source_vocab_size=50, target_vocab_size=50, dropout=0.0, **model
-        ),
-        data=DataConfig(
-            source="generated", examples=10, source_language="en", target_language="de"
-        ),
-        optimizer=OptimizerConfig(learning_rate=1e-3, schedule="constant", warmup_steps=0),
-        train=TrainConfig(best_metric="sacrebleu"),
-    )
+    total = lambda x: (cross_entropy(x, ids, smoothing)[0] * weights.astype(np.float32)).sum()
+    slopes = weights[..., None] * (np.exp(logp) - expected)
+    np.testing.assert_allclose(jax.grad(total)(jnp.asarray(logits)), slopes, atol=1e-6)
 
 
 def test_the_models_size_is_the_tokenisers_where_the_config_says_0():
-    config = tiny(encoder_attention=Area(local_layers=1))
-    config = dataclasses.replace(
-        config,
-        model=dataclasses.replace(config.model, source_vocab_size=0),
-        data=dataclasses.replace(config.data, vocab_size=123),
-    )
-    shapes = nn.unbox(jax.eval_shape(Translation(config).init, jax.random.key(0)))
+    task = translation(model={"tie": "none", "source_vocab_size": 0}, data={"vocab_size": 123})
+    shapes = nn.unbox(jax.eval_shape(task.init, jax.random.key(0)))
     assert shapes["source_embedding"].shape == (123, 32)
-    assert shapes["target_embedding"].shape == (50, 32)
+    assert shapes["target_embedding"].shape == (40, 32)
 
 
 def test_rows_without_a_piece_are_never_generated():
-    task = Translation(tiny(encoder_attention=Area(local_layers=1)))
-    params = nn.unbox(task.init(jax.random.key(0)))
+    task = translation(model={"tie": "none"})
+    params = nn.unbox(jax.jit(task.init)(jax.random.key(0)))
     source = jnp.ones((4, 3), jnp.int32).at[:, 0].set(jnp.arange(5, 9))
-    best = lambda task: np.asarray(task.translate(params, source, 2)[0])
-    assert best(task).max() >= 20
+    best = lambda: np.asarray(jax.jit(lambda params: task.translate(params, source, 2)[0])(params))
+    assert best().max() >= 20
     task.data = types.SimpleNamespace(
-        source_subwords=types.SimpleNamespace(size=50),
+        source_subwords=types.SimpleNamespace(size=40),
         target_subwords=types.SimpleNamespace(size=20),
     )
     task._check_vocabulary()
-    assert 2 <= best(task).max() < 20
+    assert 2 <= best().max() < 20
 
 
 class Spelled(Subwords):
     """The texts of a split, and predictions that are the references, by character."""
 
     def __init__(self, references):
-        self.lines, self.target_subwords = references, self
+        self.lines = references
+        self.target_subwords = self
         self.characters = sorted({*"".join(references)})
 
     def references(self, split):
@@ -114,14 +89,10 @@ GLUED = ["EineschwarzeKatzeschläft.", "IchhabeschonReisgegessen."]
 )
 def test_bleu_that_does_not_fit_the_text_is_reported(language, lines, good, caplog, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)  # no MeCab
-    config = tiny(encoder_attention=Area(local_layers=1))
-    config = dataclasses.replace(
-        config, data=dataclasses.replace(config.data, target_language=language)
-    )
-    task, data = Translation(config), Spelled(lines)
-    task.data = data
+    task = translation(data={"target_language": language})
+    task.data = Spelled(lines)
     task._set_metric_names()
-    scores = task.score("dev", data.predictions())
+    scores = task.score("dev", task.data.predictions())
     assert scores.metrics.keys() == {*task.metric_names}
     assert ("tokenized_bleu" in task.metric_names) == (language == "de")
     assert scores.metrics["chrf"] == pytest.approx(100)
@@ -144,22 +115,29 @@ def test_a_line_has_the_white_space_of_training():
 
 
 def test_text_ends_at_the_end_symbol_and_stays_one_line():
-    class Letters(Subwords):
-        def __init__(self):
-            pass
-
-        def decode(self, rows):
-            return ["".join("\n" if i == 9 else chr(96 + i) for i in row) for row in rows]
-
+    decode = lambda rows: ["".join("\n" if i == 9 else chr(96 + i) for i in row) for row in rows]
     rows = np.array([[3, 4, 1, 5], [3, 9, 4, 0], [1, 3, 3, 3], [3, 4, 5, 6]])
-    assert to_text(Letters(), rows) == ["cd", "c d", "", "cdef"]
+    subwords = Spelled([])
+    subwords.decode = decode
+    assert to_text(subwords, rows) == ["cd", "c d", "", "cdef"]
 
 
-@pytest.mark.parametrize("attention", [pytest.param("dense", marks=pytest.mark.slow), "banded"])
-def test_packed_rows_lose_what_single_ones_do(attention):
+AREA = {"encoder_attention": Area(1, token_window=5)}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param({**AREA, "attention": "dense"}, marks=pytest.mark.slow),
+        {**AREA, "attention": "banded"},
+        TOYS,
+    ],
+    ids=["dense", "banded", "toys"],
+)
+def test_packed_rows_lose_what_single_ones_do(model):
     """The same sentences, alone and packed in rows, give the same sums and gradient."""
     random = np.random.default_rng(2)
-    pairs = [[random.integers(3, 50, n) for n in random.integers(1, 12, 2)] for _ in range(9)]
+    pairs = [[random.integers(3, 40, n) for n in random.integers(1, 12, 2)] for _ in range(9)]
     single = {"index": np.arange(9, dtype=np.int32)}
     packed = {"index": np.arange(3, dtype=np.int32)}
     for side, column in enumerate(("source", "target")):
@@ -172,7 +150,7 @@ def test_packed_rows_lose_what_single_ones_do(attention):
             start = sum(len(p[side]) + 1 for p in pairs[number - before : number])
             packed[column][row, start : start + len(pieces)] = pieces
             packed[f"{column}_segments"][row, start : start + len(pieces)] = before + 1
-    task = Translation(tiny(encoder_attention=Area(1, token_window=5), attention=attention))
+    task = translation(model=model)
     random = np.random.default_rng(3)
     shapes = nn.unbox(jax.eval_shape(task.init, jax.random.key(0)))
     params = jax.tree.map(lambda a: random.normal(0, 0.2, a.shape).astype(a.dtype), shapes)

@@ -1,0 +1,156 @@
+"""What the tasks of answers and labels have in common: the loss, and the lines that are read."""
+
+import json
+
+import flax.linen as nn
+import jax
+import numpy as np
+import pytest
+import scipy.special
+
+from attconv_jax.predictor_schema import schema_of
+from common_jax.errors import UserError
+from common_jax.predictor import Input, Unanswered
+from common_jax.predictor_schema import Schema, Text
+from common_jax.training.mesh import make_mesh
+from common_jax.training.state import init_state
+from tests.of_families import tasks
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """The task and the initial parameters of a family."""
+    found = {}
+
+    def make(family):
+        if family not in found:
+            task = tasks.TASKS[family](tmp_path_factory.mktemp(family))
+            params = init_state(task, make_mesh(task.config.mesh)).params
+            found[family] = task, params, task.predictor(params)
+        return found[family]
+
+    return make
+
+
+def of_answers(task, params, batch):
+    """-log p1[start] - log p2[end] of each row."""
+    pointers = jax.device_get(jax.jit(task.logits)(params, batch))
+    of = lambda logits, at: scipy.special.log_softmax(logits.astype(np.float64), 1)[range(12), at]
+    return -sum(map(of, pointers, (batch["start"], batch["end"])))
+
+
+def of_labels(task, params, batch):
+    predict = jax.jit(lambda params, batch: task.predict_step(params, batch, final=True))
+    likely = np.asarray(nn.softmax(predict(params, batch)["logits"]), np.float64)
+    return -np.log(likely[range(12), batch["label"]])
+
+
+@pytest.mark.parametrize(("family", "by_row"), [("qanet", of_answers), ("attconv", of_labels)])
+def test_the_loss_is_that_of_logarithms_summed_over_real_rows(prepared, family, by_row):
+    task, params, _ = prepared(family)
+    batch = task.train_batches().epoch(0)[0]
+    expected = by_row(task, params, batch)
+    loss = jax.jit(task.loss)
+    filler = {"index": np.where(np.arange(12) < 7, batch["index"], -1)}
+    empty = {name: np.concatenate([v[:7], np.zeros_like(v[7:])]) for name, v in batch.items()}
+    for inputs, rows in ((batch, 12), ({**batch, **filler}, 7), (empty | filler, 7)):
+        sums = loss(params, inputs, jax.random.key(0))
+        assert float(sums["loss"]) == pytest.approx(expected[:rows].sum(), rel=1e-5)
+        assert sums["weight"] == rows
+
+
+def asked(context="Ada has nine cats.", question="How many?", **fields):
+    return json.dumps({"context": context, "question": question, **fields})
+
+
+GOOD = {"qanet": asked(id=7), "attconv": "a b\tc"}
+
+
+@pytest.mark.parametrize(
+    ("family", "long", "count", "limit"),
+    [
+        ("qanet", asked(question="why " * 200), 200, "question_length"),
+        ("attconv", f"a\t{'a ' * 801}", 801, "max_length"),
+    ],
+)
+def test_lines_are_cleaned_and_those_far_longer_than_in_training_are_named(
+    prepared, family, long, count, limit, caplog
+):
+    task, _, predictor = prepared(family)
+    good = GOOD[family]
+    first, second, _ = predictor.predict([f"\ufeff{good}", good, long], "here")
+    assert first == second
+    longest = getattr(task.config.data, limit)
+    assert caplog.messages == [f"here:3: {count} tokens, where training has at most {longest}"]
+
+
+NO_PAIRS = ("one text", "a\tb\tc", "\tb", "a\t ", "", "a\t\u200b")
+
+
+@pytest.mark.parametrize(
+    ("family", "line", "reason"),
+    [
+        *(
+            ("attconv", line, "")
+            for line in ("one text", "a\tb\tc", "\tb", "a\t ", "", "a\t\u200b")
+        ),
+        ("qanet", "", "1: not JSON"),
+        ("qanet", "[" * 200_000, "not JSON"),
+        ("qanet", "[]", "a list"),
+        ("qanet", '{"context": "a b", "question": 3}', "question: a whole number"),
+        ("qanet", '{"context": "a b"}', "no 'question'"),
+        ("qanet", asked(context=""), "context has no word"),
+        ("qanet", asked(question="  "), "question has no word"),
+        ("qanet", asked(context="\u200b"), "context has no word"),
+        ("qanet", r'{"id": "\ud800", "context": "a", "question": "b"}', "id: .*surrogate"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_refused_and_those_before_are_answered(
+    prepared, family, line, reason
+):
+    _, _, predictor = prepared(family)
+    answers = predictor.predict([GOOD[family], line], "here")
+    first = next(answers)
+    assert first.to_dict().get("id") == (7 if family == "qanet" else None)
+    with pytest.raises(UserError, match=f"^here:2:.*{reason}"):
+        next(answers)
+    (result,) = predictor.results([Input("here:2", line)])
+    assert isinstance(result, Unanswered) and result.reason.startswith("here:2:")
+
+
+PAIR = (Text("first", "First"), Text("second", "Second"))
+BOTH = {"first": "a\tb\nc", "second": "d"}
+AS_TAB, AS_JSON = (Schema("t", PAIR, form) for form in ("tab", "json"))
+
+
+def test_a_string_is_the_line_and_an_object_becomes_it():
+    assert AS_TAB.to_line("a\tb", "here") == "a\tb"
+    assert AS_TAB.to_line(BOTH, "here") == "a b c\td"
+    assert json.loads(AS_JSON.to_line({**BOTH, "id": 3}, "here")) == {**BOTH, "id": 3}
+    assert Schema("t", PAIR[:1]).to_line({"first": "a\r\nb"}, "here") == "a b"
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        *((None, ""), (3, ""), (["a"], ""), ({"first": "a"}, ""), ({**BOTH, "second": 1}, "")),
+        ({**BOTH, "id": 3}, "unknown field 'id'.* 'first' and 'second'"),  # only JSON lines have it
+    ],
+)
+def test_another_value_is_refused(value, key):
+    with pytest.raises(UserError, match=f"^here.*{key}"):
+        AS_TAB.to_line(value, "here")
+
+
+@pytest.mark.parametrize(
+    ("texts", "ranking", "title"),
+    [(1, False, "Reviews"), (2, False, "Sentence pairs"), (2, True, "Answer selection")],
+)
+def test_examples_of_the_classifiers_schema_are_inputs(texts, ranking, title):
+    schema = schema_of(texts, ranking)
+    assert schema.title == title and len(schema.texts) == texts and schema.examples
+    names = [text.name for text in schema.texts]
+    for example in schema.examples:
+        line = schema.to_line(dict(zip(names, example, strict=True)), "example")
+        assert len(line.split("\t")) == texts and all(line.split("\t"))
+    assert all(view.field in schema.output["properties"] for view in schema.views)
