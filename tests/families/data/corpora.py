@@ -100,13 +100,17 @@ def write_rows(folder: Path, name: str, rows) -> None:
 
 
 def translation_config(folder: Path, **options: Any) -> csan_jax.config.DataConfig:
-    fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=330, max_length=40)
+    fields: dict[str, Any] = dict(
+        dir=str(folder), cache_dir=str(folder / "cache"), vocab_size=330, max_length=40
+    )
     fields |= dict(source_language="en", target_language="de", batch_tokens=128, max_shapes=2)
     return from_mapping(csan_jax.config.DataConfig, fields | options, "data.")
 
 
 def reading_config(folder: Path, **options: Any) -> qanet_jax.config.DataConfig:
-    fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), batch_size=2, max_shapes=2)
+    fields: dict[str, Any] = dict(
+        dir=str(folder), cache_dir=str(folder / "cache"), batch_size=2, max_shapes=2
+    )
     fields |= dict(train="train.json", dev="dev.json", word_length=6, window=50, stride=20)
     return qanet_jax.config.DataConfig(**fields | options)
 
@@ -114,7 +118,9 @@ def reading_config(folder: Path, **options: Any) -> qanet_jax.config.DataConfig:
 def labelled_config(
     folder: Path, format: str = "pairs", **options: Any
 ) -> attconv_jax.config.DataConfig:
-    fields = dict(dir=str(folder), cache_dir=str(folder / "cache"), batch_size=4, format=format)
+    fields: dict[str, Any] = dict(
+        dir=str(folder), cache_dir=str(folder / "cache"), batch_size=4, format=format
+    )
     fields |= dict(train="train.tsv", dev="dev.tsv", test="test.tsv")
     return attconv_jax.config.DataConfig(**fields | FORMS[format] | options)
 
