@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attconv_jax.config import WordsConfig
-from attconv_jax.data import VECTORS
 from attconv_jax.data.dataset import YES, LabelledData
 from attconv_jax.data.prepare import Builder, balance, columns, overlap
 from attconv_jax.data.text import tokenize
@@ -195,8 +194,8 @@ def test_training_can_be_balanced(tmp_path):
 
 
 def initial_vectors(made):
-    with np.load(made.path / VECTORS) as arrays:
-        return dict(zip(arrays["numbers"].tolist(), arrays["vectors"].tolist(), strict=True))
+    numbers, vectors = made.vectors()
+    return dict(zip(numbers.tolist(), vectors.tolist(), strict=True))
 
 
 def test_words_of_other_splits_with_vectors_are_in_the_vocabulary(folder):

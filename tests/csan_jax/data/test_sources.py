@@ -16,7 +16,7 @@ from csan_jax.config import Config, DataConfig
 from csan_jax.data.moses import undo_escapes
 from csan_jax.data.sources import source_of
 from tests.common_jax.data import phrasebook
-from tests.families.data.corpora import translation, translation_config, write_pairs
+from tests.families.data.corpora import fails, translation, translation_config, write_pairs
 
 
 def read(config, split="train", policy="error"):
@@ -162,6 +162,21 @@ def test_tensorflow_datasets(tfds):
     assert [count for count, _ in data.split_sizes().values()] == [74, 6, 25]
     held_out = set(zip(data.references("dev"), data.sources("dev"), strict=True))
     assert held_out < set(phrasebook.PAIRS[:80])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dev": "dev"}, "data.dev='dev': phrasebook/de-en has the splits train, valid"),
+        ({"source_language": "fr"}, "data.source_language=fr: phrasebook/de-en has the texts de, "),
+        ({"target_language": "zh"}, "data.target_language=zh: "),
+        ({"source_language": "en"}, "data.source_language=en: also data.target_language"),
+        ({"source_language": ""}, "data.target_language: name both"),
+        ({"tfds": "phrasebok/x"}, "data.tfds=phrasebok/x: TensorFlow Datasets has no"),
+    ],
+)
+def test_what_a_dataset_does_not_have_is_named(tfds, changes, message):
+    assert message in fails("csan", tfds, **TFDS | changes)
 
 
 PIECES = ["&apos;", "&quot;", "&lt;", "&gt;", "&#91;", "&#93;", "&#124;", "&amp;", "&", ";", "#"]

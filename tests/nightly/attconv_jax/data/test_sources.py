@@ -1,4 +1,4 @@
-"""TensorFlow Datasets that are unsuitable or built from SQuAD's files, and real data."""
+"""Datasets that cannot be built from SQuAD's files, and real data."""
 
 import json
 
@@ -9,52 +9,11 @@ from attconv_jax.data.squad_anss import build
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.text.squad import read_squad
-from tests.attconv_jax.data.test_sources import read, records, squad, tfds, write
+from tests.attconv_jax.data.test_sources import read, squad, write
 from tests.families.data.corpora import NAMES
 from tests.real import needs_real_data, real_data
 
-__all__ = ["squad", "tfds"]
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        (
-            *("texts", {}),
-            "data.tfds=entailments/texts: not of data.format=pairs, which needs the label 'label' "
-            "and the texts premise, hypothesis; it has label and the texts text",
-        ),
-        ("unlabelled", {}, "it has no label and the texts premise, hypothesis"),
-        ("pairs", {"format": "ranking"}, "which needs the label 'label' and the texts question, "),
-        ("pairs", {"train": "dev"}, "data.train='dev': entailments/pairs has the splits train, "),
-        ("bytes", {}, "entailments/bytes train:6: not UTF-8; fix it, or set"),
-    ],
-)
-def test_what_is_wrong_with_a_dataset_is_one_line(tfds, name, options, message):
-    with pytest.raises(UserError) as error:
-        records(tfds, name, **options)
-    assert message in str(error.value) and "\n" not in str(error.value)
-    if name == "bytes":
-        examples, bad_examples = records(tfds, name, policy="skip")
-        assert len(examples) == 13 and bad_examples["not UTF-8"]["count"] == 1
-
-
-def test_the_dataset_has_what_the_files_have(squad, tmp_path):
-    path = build(squad / "train.json", squad / "dev.json", tmp_path, holdout_size=20)
-    assert path.is_dir() and path.parent.parent == tmp_path
-    splits = {split: split for split in ("train", "dev", "test")}
-    options = {"source": "tfds", "tfds": "squad_anss", **splits}
-    plain = lambda examples: [(e.texts, e.label, e.group, e.question) for e in examples]
-    by_split = {s: plain(read(tmp_path, "ranking", split=s, **options)[0]) for s in splits}
-    assert by_split["test"] == plain(read(squad, "ranking", train="dev.json")[0])
-    everything = plain(read(squad, "ranking", train="train.json")[0])
-    articles = {split: {group for _, _, group, _ in rows} for split, rows in by_split.items()}
-    assert articles["train"] | articles["dev"] == {f"Article {n}" for n in range(12)}
-    assert not articles["train"] & articles["dev"]
-    for split in ("train", "dev"):  # in the order of the file
-        assert by_split[split] == [row for row in everything if row[2] in articles[split]]
-    largest = max(sum(row[2] == article for row in everything) for article in articles["dev"])
-    assert 20 <= len(by_split["dev"]) < 20 + largest
+__all__ = ["squad"]
 
 
 def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):

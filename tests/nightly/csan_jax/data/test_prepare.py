@@ -13,7 +13,7 @@ from common_jax.errors import UserError
 from csan_jax.data.dataset import TranslationData
 from tests.csan_jax.data.test_prepare import config, contents
 from tests.csan_jax.data.test_sources import TFDS, read, tfds
-from tests.families.data.corpora import dropped, fails, translation, translation_config
+from tests.families.data.corpora import dropped, translation, translation_config
 
 CODE = """
 import logging, sys
@@ -77,18 +77,3 @@ def test_bad_records_are_reported(tfds):
     data = translation(tfds, **broken, on_bad_example="skip")
     assert dropped(data, "test") == {"empty target": 1}
     assert len(data.sources("test")) == len(data.references("test")) == 24
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"dev": "dev"}, "data.dev='dev': phrasebook/de-en has the splits train, valid"),
-        ({"source_language": "fr"}, "data.source_language=fr: phrasebook/de-en has the texts de, "),
-        ({"target_language": "zh"}, "data.target_language=zh: "),
-        ({"source_language": "en"}, "data.source_language=en: also data.target_language"),
-        ({"source_language": ""}, "data.target_language: name both"),
-        ({"tfds": "phrasebok/x"}, "data.tfds=phrasebok/x: TensorFlow Datasets has no"),
-    ],
-)
-def test_what_a_dataset_does_not_have_is_named(tfds, changes, message):
-    assert message in fails("csan", tfds, **TFDS | changes)
