@@ -12,7 +12,8 @@ from attconv_jax.data.labels import LabelReader
 from common_jax.config import from_values, to_config_dict
 from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
-from tests.common_jax.data.other_tools import comma_separated, copied, json_lines, parquet
+from tests.common_jax.data.other_tools import comma_separated, json_lines, parquet
+from tests.families.data.corpora import labelled
 
 NAMES = [  # data.labels, the file's names of 0, 1, ..., and the labels of these
     ("bad,good", ["Good", "Bad"], ["good", "bad"]),
@@ -54,26 +55,22 @@ def test_names_that_are_no_labels_are_refused(labels, names, fixed, advice):
 
 def prepared(folder, name, content, **options):
     (folder / name).write_bytes(content)
-    fields = {"format": "texts", "dir": str(folder), "cache_dir": str(folder / "cache")}
-    fields |= {"train": name, **dict.fromkeys(("dev", "test"), copied(folder, name))}
-    data = LabelledData(DataConfig(**fields | options), WordsConfig(dim=2, rows=90))
-    data.prepare()
-    return data
+    return labelled(folder, name, **{"format": "texts", **options})
 
 
 def labels_of(data):
     return Corpus.open(data.path / "test").column("label").tolist()
 
 
+TABLES = {"t.jsonl": json_lines, "t.parquet": parquet, "t.csv": comma_separated}
 BOOLS = [(False, "sad"), (True, "glad"), (True, "fine")]
 
 
 @pytest.mark.parametrize("labels", ["bad,good", "no,yes", "False,True", "false,true", "0,1"])
-@pytest.mark.parametrize("write", [json_lines, parquet, comma_separated])
-def test_true_and_false(tmp_path, write, labels):
-    content = write([{"label": label, "text": text} for label, text in BOOLS])
-    name = {"json_lines": "t.jsonl", "parquet": "t.parquet", "comma_separated": "t.csv"}
-    data = prepared(tmp_path, name[write.__name__], content, labels=labels)
+@pytest.mark.parametrize("name", TABLES)
+def test_true_and_false(tmp_path, name, labels):
+    content = TABLES[name]([{"label": label, "text": text} for label, text in BOOLS])
+    data = prepared(tmp_path, name, content, labels=labels)
     assert labels_of(data) == [0, 1, 1]
 
 
@@ -84,15 +81,13 @@ def test_true_and_false_are_labels_by_name_before_their_order(tmp_path):
         prepared(tmp_path, "t.jsonl", content, labels="a,b,c")
 
 
-@pytest.mark.parametrize("write", [json_lines, parquet, comma_separated])
-def test_labels_with_commas_and_with_blanks_around_them(tmp_path, write):
-    content = write([{"label": f" {n} ", "text": n} for n in ("Food, Drink", "Rooms")])
-    name = {"json_lines": "t.jsonl", "parquet": "t.parquet", "comma_separated": "t.csv"}
-    file = name[write.__name__]
-    data = prepared(tmp_path, file, content, labels='"Food, Drink",Rooms')
+@pytest.mark.parametrize("name", TABLES)
+def test_labels_with_commas_and_with_blanks_around_them(tmp_path, name):
+    content = TABLES[name]([{"label": f" {n} ", "text": n} for n in ("Food, Drink", "Rooms")])
+    data = prepared(tmp_path, name, content, labels='"Food, Drink",Rooms')
     assert data.config.names == ("Food, Drink", "Rooms") and labels_of(data) == [0, 1]
     with pytest.raises(UserError, match="labels with commas in quotation marks"):
-        prepared(tmp_path, file, content, labels="Food, Drink,Rooms")
+        prepared(tmp_path, name, content, labels="Food, Drink,Rooms")
 
 
 def test_labels_exchanged_by_earlier_versions_are_not_read_again(tmp_path):
@@ -100,8 +95,8 @@ def test_labels_exchanged_by_earlier_versions_are_not_read_again(tmp_path):
     rows = [{"label": n, "text": text} for n, text in enumerate(("glad", "sad"))]
     identities = []
     for names, labels in ((["Good", "Bad"], [1, 0]), (["good", "bad"], [1, 0]), (None, [0, 1])):
-        data = prepared(tmp_path, "t.parquet", parquet(rows, names and {"label": names}),
-                        labels="bad,good")  # fmt: skip
+        content = parquet(rows, names and {"label": names})
+        data = prepared(tmp_path, "t.parquet", content, labels="bad,good")
         assert labels_of(data) == labels
         fingerprint = json.loads((data.path / "fingerprint.json").read_text())
         identities.append(fingerprint["sources"]["train"])
@@ -145,3 +140,13 @@ def test_records_of_missing_files_are_those_of_the_reading(tmp_path, name, equal
     requests = [data._request(data.builder()) for data in made]
     assert not {"escaped_breaks", "quotes"} & requests[0]["fields"].keys()
     assert (requests[0] == requests[1]) == equal
+
+
+def test_labels_that_count_from_one_are_refused(tmp_path):
+    rows = [{"label": 1 + n % 3, "first": f"a {n}", "second": "b"} for n in range(9)]
+    options = {"format": "pairs", "on_bad_example": "skip"}
+    message = r"t\.csv: labels by number, with 3 and without 0, .* set data\.labels=1,2,3$"
+    with pytest.raises(UserError, match=message):
+        prepared(tmp_path, "t.csv", comma_separated(rows), labels="World,Sports,News", **options)
+    data = prepared(tmp_path, "t.csv", comma_separated(rows), labels="1,2,3", format="pairs")
+    assert labels_of(data) == [0, 1, 2] * 3

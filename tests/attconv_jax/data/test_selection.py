@@ -1,13 +1,10 @@
 """SQuAD-AnSS: the sentences of passages, and which of them is right."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attconv_jax.data.selection import Candidate, candidates, split_by_punkt
-from common_jax.bad_examples import BadExamples
-from common_jax.text.squad import Answer, Question, Squad, read_squad
-from tests.real import needs_real_data, real_data
+from common_jax.text.squad import Answer, Question, Squad
 
 PASSAGE = 'Ada lived in Rome.  "Was it hot?" She liked it (the sun)! It rained.'
 SENTENCES = ["Ada lived in Rome.", '"Was it hot?"', "She liked it (the sun)!", "It rained."]
@@ -77,20 +74,6 @@ def test_punkt_learns_abbreviations_from_the_passages():
     learnt = [f"The ch. {n} of book {n} is long. It ends." for n in range(60)]
     assert len(split_by_punkt(["The ch. Five is short."])[0]) == 2
     assert len(split_by_punkt([*learnt, "The ch. Five is short."])[-1]) == 1
-
-
-@pytest.mark.slow
-@needs_real_data
-def test_real_counts():
-    """The paper has 105,980 pairs; its 10,570 questions are all here."""
-    squad = read_squad(real_data("squad/dev-v1.1.json.gz"), BadExamples("error"))
-    selected = list(candidates(squad))
-    by_question: dict[str, list[bool]] = {}
-    for candidate in selected:
-        by_question.setdefault(candidate.question.id, []).append(candidate.right)
-    assert len(by_question) == 10_570 and all(map(any, by_question.values()))
-    assert 50_000 < len(selected) < 56_000
-    assert len(set(squad.articles)) == 48
 
 
 def test_with_the_rule_for_all_scripts_sentences_end_with_the_marks_of_all_scripts():

@@ -1,4 +1,5 @@
-"""Packing: every example once, no row too wide, little padding, a function of (seed, epoch)."""
+"""Packing: every example once, no row too wide, little padding, a function of (seed, epoch);
+batches in buckets or packed rows, and the cached plans."""
 
 import itertools
 
@@ -7,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common_jax.data.epoch_plan import BucketPlan, choose_shapes
-from common_jax.io.files import read_lines
+from csan_jax.data import dataset as csan_data
+from csan_jax.data.dataset import TranslationData
 from csan_jax.data.packing import PackedPlan, pack
-from csan_jax.data.subwords import Subwords
-from tests.real import needs_real_data, real_data
+from tests.families.data.corpora import translation
 
 
 def rows_of(plan, epoch) -> list[list[int]]:
@@ -134,17 +134,55 @@ def test_a_packing_of_other_lengths():
             PackedPlan(np.array(lengths), packing, 8)
 
 
-@needs_real_data
-def test_multi30k_padding():
-    """Of packed batches, and of those in a few shapes."""
-    folder = real_data("multi30k")
-    sides = [list(read_lines(folder / f"train.{language}.gz")) for language in ("en", "de")]
-    subwords = Subwords.train(itertools.chain(*sides), 8000)
-    lengths = np.array([[len(row) + 1 for row in subwords.encode(side)] for side in sides]).T
-    for width, tokens in ((128, 512), (128, 4096), (256, 4096)):
-        plan = PackedPlan(lengths, pack(lengths, [width, width]), tokens)
-        assert 1 - lengths.sum() / (plan.batches * plan.rows[0] * 2 * width) < 0.03
-    for tokens in (1024, 4096):
-        plan = BucketPlan(lengths, choose_shapes(lengths, 8), tokens, 0)
-        positions = sum(plan.rows[b.shape] * plan.shapes[b.shape].sum() for b in plan.epoch(0))
-        assert 1 - lengths.sum() / positions < 0.15
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def prepared(cache, **options) -> TranslationData:
+    fields = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, max_length=64)
+    return translation(cache, **(fields | dict(batch_tokens=256, max_shapes=8) | options))
+
+
+def order(data) -> list:
+    return [{k: v.tolist() for k, v in batch.items()} for batch in data.train_batches(3).epoch(1)]
+
+
+def test_packed_and_bucketed_batches_hold_the_same_pieces(cache):
+    pieces = {}
+    for batching in ("buckets", "packed"):
+        data = prepared(cache, batching=batching)
+        epoch = data.train_batches().epoch(0)
+        pieces[batching] = [
+            np.sort(np.concatenate([b[side][b[side] != 0] for b in epoch]))
+            for side in ("source", "target")
+        ]
+    for one, other in zip(*pieces.values(), strict=True):
+        assert np.array_equal(one, other)
+    columns = [f"{side}{end}" for side in ("source", "target") for end in ("", "_segments")]
+    shapes = {"index": (2,), **dict.fromkeys(columns, (2, 128))}
+    assert all({name: a.shape for name, a in batch.items()} == shapes for batch in epoch)
+
+
+@pytest.mark.parametrize("batching", ["buckets", "packed"])
+def test_cached_plans_are_reused_and_repaired(cache, batching, monkeypatch):
+    data = prepared(cache, batching=batching)
+    first = order(data)
+    cached = [p for p in (data.path / "train" / "plans").iterdir() if p.name.startswith(batching)]
+    for path in cached:
+        path.write_bytes(path.read_bytes()[:-40])
+    assert cached and order(data) == first
+
+    def fail(*args):
+        raise AssertionError("it was kept")
+
+    monkeypatch.setattr(csan_data, "pack", fail)
+    monkeypatch.setattr(csan_data, "choose_shapes", fail)
+    assert order(data) == first
+
+
+def test_plans_are_cached_by_parameters(cache):
+    widths = [prepared(cache, batching="packed", row_tokens=w).train_batches() for w in (64, 128)]
+    assert [batches.plan.shapes.tolist() for batches in widths] == [[[64, 64]], [[128, 128]]]
+    plans = [prepared(cache, max_shapes=n).train_batches().plan for n in (1, 3)]
+    assert [len(plan.shapes) for plan in plans] == [1, 3]

@@ -1,13 +1,7 @@
-"""Preparing: equal bytes with any number of workers, one build for several processes, kills."""
+"""Preparing: equal bytes with any number of workers, and after an interruption (processes and
+kills: tests/nightly)."""
 
 import dataclasses
-import logging
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -116,69 +110,3 @@ def test_the_record_of_another_error_is_deleted(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"train\.en:251: empty source"):
         data.prepare()
     assert not list(cache.glob("*.tmp"))
-
-
-def test_what_it_says(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    for word in ("prepared", "found"):
-        data = TranslationData(config(tmp_path))
-        data.prepare()
-        data.prepare()
-        data.report()
-        (line,) = [r.getMessage() for r in caplog.records if r.name == "common_jax.data.prepared"]
-        assert line.startswith(f"{word} 3,100 ")
-        assert line.endswith(f", in {data.path}")
-        speed = re.search(r"pairs in \d+ s \(([\d,]+) pairs/s\), ([\d,]+) tokens", line)
-        assert bool(speed) == (word == "prepared")
-        caplog.clear()
-
-
-CODE = """
-import logging, sys
-logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-from tests.csan_jax.data.test_prepare import config
-from csan_jax.data.dataset import TranslationData
-data = TranslationData(config({cache!r}, examples={examples}))
-data.prepare(1)
-data.report()
-"""
-
-
-def start(cache, examples: int) -> subprocess.Popen:
-    code = CODE.format(cache=str(cache), examples=examples)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    command = [sys.executable, "-c", code]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-def last_line(process: subprocess.Popen) -> str:
-    return process.communicate(timeout=120)[0].splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_two_processes_prepare_once(tmp_path):
-    last_lines = sorted(map(last_line, [start(tmp_path, 4_000) for _ in range(2)]))
-    assert last_lines[0].startswith("found 4,100 prepared pairs")
-    assert last_lines[1].startswith("prepared 4,100 pairs in ")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_one_starts_again(tmp_path):
-    """Killed while encoding; the partial files are not read as a corpus."""
-    examples, cache = 24_000, tmp_path / "cache"
-    process = start(cache, examples)
-    deadline = time.monotonic() + 100
-    while not (started := list(cache.glob("*.tmp/train/source.tokens"))):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert started[0].exists() and not [p for p in cache.iterdir() if p.suffix == ""]
-    assert last_line(start(cache, examples)).startswith("prepared 24,100 pairs")
-    assert not list(cache.glob("*.tmp"))
-    once = TranslationData(config(tmp_path / "other", examples=examples))
-    once.prepare()
-    again = TranslationData(config(cache, examples=examples))
-    again.prepare()
-    assert contents(again.path) == contents(once.path)

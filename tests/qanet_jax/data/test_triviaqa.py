@@ -1,20 +1,30 @@
-"""TriviaQA in its three formats: the release, JSON lines, TensorFlow Datasets."""
+"""TriviaQA's release and JSON lines (TensorFlow Datasets: tests/nightly); distantly supervised
+spans and their windows, by hand and against brute force."""
 
+import collections
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
-from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.text.word_tokenizer import split_words
 from qanet_jax.data.triviaqa import (
+    DEV_WINDOW,
+    SUPERVISED_WORDS,
+    TRAIN_WINDOW,
     Document,
     Trivia,
-    read_dataset,
+    first_words,
     read_release,
     read_sample,
+    supervise,
+    window_start,
 )
 
 SUNSET = {
@@ -76,22 +86,19 @@ def says(path: Path) -> str:
     return str(error.value)
 
 
+def another(**changes):
+    return {**SUNSET, "QuestionId": "b", **changes}
+
+
 def test_the_release(tmp_path):
     assert read(release(tmp_path, SUNSET)) == ([PLAIN], {})
     human = {**SUNSET["Answer"], "HumanAnswers": ["Sunset", "The Boulevard!"]}
     number = {"Type": "Numerical", "Value": "7", "Aliases": ["7", "seven"], "Number": "7"}
     number |= {"NormalizedAliases": ["7", "seven"]}
-    (first, second), dropped = read(
-        release(
-            tmp_path,
-            {**SUNSET, "Answer": human},
-            {**SUNSET, "QuestionId": "b", "Answer": number, "QuestionPartOfVerifiedEval": False},
-        )
-    )
+    other = another(Answer=number, QuestionPartOfVerifiedEval=False)
+    (first, second), dropped = read(release(tmp_path, {**SUNSET, "Answer": human}, other))
     assert first.golds == ("sunset blvd", "sunset boulevard", "sunset", "boulevard")
-    assert (
-        first.aliases == PLAIN.aliases
-    )  # annotators' answers are gold, but not searched in documents
+    assert first.aliases == PLAIN.aliases  # what annotators answered is not searched in documents
     assert (second.aliases, second.verified) == (("7", "seven"), False)
     assert not dropped
 
@@ -102,25 +109,51 @@ def test_file_names_in_another_case(tmp_path):
     assert [document.text for document in trivia.documents] == [d.text for d in PLAIN.documents]
 
 
-def test_skipped_pages_and_questions(tmp_path):
-    pages = [*SUNSET["EntityPages"], {"Title": "a page that was never stored"}]
-    path = release(
-        tmp_path, {**SUNSET, "EntityPages": pages}, {**SUNSET, "QuestionId": "b", "EntityPages": []}
-    )
-    assert read(path) == ([PLAIN], {"page without a file": 1, "question without a document": 1})
-    path = release(tmp_path, {**SUNSET, "EntityPages": [*pages, {"Filename": "Gone.txt"}]})
-    place = f"{path}: Data[0].EntityPages[3] 'Gone.txt'"
-    assert says(path).startswith(f"{place}: no such file in {tmp_path}/evidence/wikipedia; fix")
-    questions, counts = read(path, "skip")
-    assert questions == [PLAIN]
-    assert counts[f"no such file in {tmp_path}/evidence/wikipedia"] == 1
-    path = release(tmp_path, SUNSET, {**SUNSET, "QuestionId": "b", "Question": " "})
-    assert f"{path}: Data[1]: empty question; fix it" in says(path)
-    unanswered = {key: SUNSET[key] for key in ("Question", "EntityPages")} | {"QuestionId": "b"}
-    for answer in ({}, {"Answer": {}}, {"Answer": {"Aliases": [], "NormalizedAliases": [" "]}}):
-        path = release(tmp_path, SUNSET, {**unanswered, **answer})  # as in the test file
-        assert f"{path}: Data[1]: no answers; fix it" in says(path)
-        assert read(path, "skip") == ([PLAIN], {"no answers": 1})
+PAGES = SUNSET["EntityPages"]
+UNSTORED = {"Title": "a page that was never stored"}
+UNANSWERED = {key: SUNSET[key] for key in ("Question", "EntityPages")} | {"QuestionId": "b"}
+# Questions, the error after the file's name (None: there is none), and what is skipped.
+SKIPPED = [
+    (
+        [{**SUNSET, "EntityPages": [*PAGES, UNSTORED]}, another(EntityPages=[])],
+        *(None, {"page without a file": 1, "question without a document": 1}),
+    ),
+    (
+        [{**SUNSET, "EntityPages": [*PAGES, UNSTORED, {"Filename": "Gone.txt"}]}],
+        "Data[0].EntityPages[3] 'Gone.txt': no such file in evidence/wikipedia; fix",
+        {"page without a file": 1, "no such file in evidence/wikipedia": 1},
+    ),
+    ([SUNSET, another(Question=" ")], "Data[1]: empty question; fix it", {"empty question": 1}),
+    *(
+        ([SUNSET, {**UNANSWERED, **answer}], "Data[1]: no answers; fix it", {"no answers": 1})
+        for answer in (
+            *({}, {"Answer": {}}),  # as in the test file
+            {"Answer": {"Aliases": [], "NormalizedAliases": [" "]}},
+        )
+    ),
+    *(
+        ([SUNSET, {**SUNSET, **changes}], f"Data[1]{message}", None)
+        for changes, message in (
+            ({"QuestionId": 3}, ".QuestionId: a whole number where a string is needed"),
+            ({"Answer": {"Aliases": ["a", None]}}, ".Answer.Aliases[1]: null where a string"),
+            ({"Question": "\ud83d"}, ".Question: '\\ud83d' is an unpaired surrogate"),
+            ({"EntityPages": [{"Filename": 3}]}, ".EntityPages[0].Filename: a whole number"),
+            ({}, " 'tc_33': an id that an earlier question has; fix it"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("questions", "message", "counts"), SKIPPED)
+def test_pages_and_questions_that_cannot_be_read(tmp_path, questions, message, counts):
+    path = release(tmp_path, *questions)
+    if message:
+        line = says(path).replace(f"{tmp_path}/", "")
+        assert line.startswith(f"qa/wikipedia-dev.json: {message}")
+    read_questions, skipped = read(path, "skip" if message else "error")
+    assert read_questions == [PLAIN]
+    if counts:
+        assert {k.replace(f"{tmp_path}/", ""): count for k, count in skipped.items()} == counts
 
 
 def test_a_document_that_is_no_text(tmp_path):
@@ -130,126 +163,183 @@ def test_a_document_that_is_no_text(tmp_path):
     assert says(path).startswith(f"{file}:2: not UTF-8 (byte 0xff")
     ((trivia,), counts) = read(path, "skip")
     assert trivia.documents == PLAIN.documents[:1] and counts == {"unreadable": 1}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"QuestionId": 3}, "Data[1].QuestionId: a whole number where a string is needed"),
-        ({"Answer": {"Aliases": ["a", None]}}, "Data[1].Answer.Aliases[1]: null where a string"),
-        ({"Question": "\ud83d"}, "Data[1].Question: '\\ud83d' is an unpaired surrogate"),
-        ({"EntityPages": [{"Filename": 3}]}, "Data[1].EntityPages[0].Filename: a whole number"),
-        ({}, "Data[1] 'tc_33': an id that an earlier question has; fix it"),
-    ],
-)
-def test_another_form(tmp_path, changes, message):
-    path = release(tmp_path, SUNSET, {**SUNSET, **changes})
-    assert says(path).startswith(f"{path}: {message}")
-    assert read(path, "skip")[0] == [PLAIN]
-
-
-def test_missing_evidence(tmp_path):
-    path = release(tmp_path, SUNSET)
     (tmp_path / "evidence").rename(tmp_path / "elsewhere")
-    assert says(path) == (
-        f"{tmp_path}/evidence/wikipedia: no such folder; unpack the release's evidence"
-    )
+    assert says(path).startswith(f"{tmp_path}/evidence/wikipedia: no such folder; ")
+
+
+ROW = {"id": "a", "question": "Who?", "aliases": ["Bo", "Bo", " "], "context": "Bo.", "span": 3}
 
 
 def test_the_sample(tmp_path):
     path = tmp_path / "dev.jsonl.gz"
-    row = {"id": "a", "question": "Who?", "aliases": ["Bo", "Bo", " "], "context": "Bo.", "span": 3}
-    path.write_bytes(gzip.compress(json.dumps(row).encode() + b"\n\n"))
+    path.write_bytes(gzip.compress(json.dumps(ROW).encode() + b"\n\n"))
     assert list(read_sample(path, BadExamples("error"))) == [
         Trivia("a", "Who?", ("Bo",), ("Bo",), False, (Document("a", "Bo."),))
     ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (ROW, " 'a': an id that an earlier question has; fix it, or set "),
+        ({**ROW, "id": "b", "question": ""}, ": empty question; fix it, or set "),
+        ({**ROW, "id": "b", "aliases": [" "]}, ": no answers; fix it, or set "),
+        (3, ": a whole number where an object is needed"),
+        ("[" * 100_000, ": not JSON that can be read"),
+        ({**ROW, "id": "b", "context": "Bo \ud83d"}, ": context: '\\ud83d' is an unpaired"),
+        ("\udcff", ": not UTF-8 (byte 0xff after 0 bytes)"),
+    ],
+    ids=range(7),
+)
+def test_a_bad_line_of_the_sample(tmp_path, bad, message):
+    line = bad if isinstance(bad, str) else json.dumps(bad)
+    lines = [json.dumps(ROW), line, json.dumps({**ROW, "id": "last"})]
     path = tmp_path / "dev.jsonl"
-    for bad, message in [
-        (row, ":2 'a': an id that an earlier question has; fix it, or set "),
-        ({**row, "id": "b", "question": ""}, ":2: empty question; fix it, or set "),
-        ({**row, "id": "b", "aliases": [" "]}, ":2: no answers; fix it, or set "),
-        (3, ":2: a whole number where an object is needed"),
-        ("[" * 100_000, ":2: not JSON that can be read"),
-        ({**row, "id": "b", "context": "Bo \ud83d"}, ": context: '\\ud83d' is an unpaired"),
-        ("\udcff", ":2: not UTF-8 (byte 0xff after 0 bytes)"),
-    ]:
-        line = bad if isinstance(bad, str) else json.dumps(bad)
-        lines = [json.dumps(row), line, json.dumps({**row, "id": "last"})]
-        path.write_text("\n".join(lines), "utf-8", "surrogateescape")
-        with pytest.raises(UserError) as error:
-            list(read_sample(path, BadExamples("error")))
-        actual = str(error.value)
-        assert actual.startswith(f"{path}:2")
-        assert message in actual and "on_bad_example=skip" in actual
-        bad_examples = BadExamples("skip")
-        assert [trivia.id for trivia in read_sample(path, bad_examples)] == ["a", "last"]
-        assert [fault["count"] for fault in bad_examples.counts.values()] == [1]
+    path.write_text("\n".join(lines), "utf-8", "surrogateescape")
+    with pytest.raises(UserError, match="on_bad_example=skip") as error:
+        list(read_sample(path, BadExamples("error")))
+    assert str(error.value).startswith(f"{path}:2{message}")
+    bad_examples = BadExamples("skip")
+    assert [trivia.id for trivia in read_sample(path, bad_examples)] == ["a", "last"]
+    assert [fault["count"] for fault in bad_examples.counts.values()] == [1]
 
 
-def register() -> None:
-    """Registers `tfds.builder("pubquiz/...")`, with the features of trivia_qa that are read."""
-    import tensorflow_datasets as tfds
-
-    if "pubquiz" in tfds.list_builders(with_community_datasets=False):
-        return
-    text = tfds.features.Text()
-    texts = lambda *names: {name: text for name in names}
-
-    class Pubquiz(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-        BUILDER_CONFIGS = [  # noqa: RUF012
-            tfds.core.BuilderConfig(name=name) for name in ("rc", "other")
-        ]
-
-        def _info(self):
-            features = {
-                **texts("question", "question_id"),
-                "entity_pages": tfds.features.Sequence(texts("filename", "wiki_context")),
-                "search_results": tfds.features.Sequence(texts("filename")),
-                "answer": {
-                    "aliases": tfds.features.Sequence(text),
-                    "normalized_aliases": tfds.features.Sequence(text),
-                },
-            }
-            if self.builder_config.name == "other":
-                features = texts("question", "question_id")
-            return tfds.core.DatasetInfo(
-                builder=self, features=tfds.features.FeaturesDict(features)
-            )
-
-        def _split_generators(self, dl_manager):
-            return {"validation": self._generate_examples()}
-
-        def _generate_examples(self):
-            for key, name, web in [("a", "q1", 0), ("b", "q1", 0), ("c", "q2", 2), ("d", "q3", 0)]:
-                row = {"question": f"Who is {name}?", "question_id": name}
-                if self.builder_config.name == "other":
-                    yield key, row
-                    continue
-                pages = ["x", "y"] if name != "q3" else []
-                row["entity_pages"] = {
-                    "filename": [f"{page}.txt" for page in pages],
-                    "wiki_context": [f"Bo of {page} – é" for page in pages],
-                }
-                row["search_results"] = {"filename": ["w"] * web}
-                row["answer"] = {"aliases": ["Bo", "Bó"], "normalized_aliases": ["bo"]}
-                yield key, row
+def question(text: str, *aliases: str, name="q") -> Trivia:
+    return Trivia(name, "Who?", aliases, aliases, False, (Document("d", text),))
 
 
-def test_tensorflow_datasets(tmp_path):
-    register()
-    dataset = Dataset("pubquiz/rc", str(tmp_path))
+def span(text: str, *aliases: str) -> str | None:
+    squad = supervise([question(text, *aliases)], 10_000, 0, BadExamples("error"), answered=False)
+    (supervised,) = squad.questions
+    for answer in supervised.answers:
+        assert squad.contexts[supervised.context][answer.start :].startswith(answer.text)
+    return supervised.answers[0].text if supervised.answers else None
+
+
+@pytest.mark.parametrize(
+    ("text", "aliases", "expected"),
+    [
+        ("Then SUNSET blvd came.", ["Sunset Blvd"], "SUNSET blvd"),
+        ("In sunset\n\u00a0boulevard, then Sunset Blvd", ["Sunset Blvd", "Sunset Boulevard"], 0),
+        ("Boxers boxed; the boxer won.", ["Boxer"], "boxer"),
+        ("New York City", ["York", "New York", "New York City", "City"], "New York City"),
+        ("C++ or C?", ["C", "C++"], "C++"),
+        ("the band (R.E.M.)", ["R.E.M."], "R.E.M."),
+        ("naïve Na naïf", ["na"], "Na"),
+        ("İstanbul and Istanbul", ["istanbul"], None),
+        ("a 🚁 flew", ["🚁"], "🚁"),
+        ("It was 1743-built", ["743", "1743"], "1743"),
+        ("nothing", [], None),
+        ("nothing", ["", " "], None),
+    ],
+)
+def test_spans_by_hand(text, aliases, expected):
+    if expected == 0:
+        expected = text[3:20]
+    if text.startswith("İ"):  # its lower case has two characters: offsets must not change
+        assert span(text, *aliases) in ("İstanbul", "Istanbul")
+    else:
+        assert span(text, *aliases) == expected
+
+
+def brute_force(text: str, aliases: list[str]) -> str | None:
+    """The first of all substrings that are an alias; the longest of those with the same start."""
+    plain = lambda string: " ".join(string.split()).lower()
+    names = {plain(alias) for alias in aliases} - {""}
+    word = lambda at: 0 <= at < len(text) and (text[at].isalnum() or text[at] == "_")
+    for start in range(len(text)):
+        for stop in range(len(text), start, -1):
+            inside = text[start:stop]
+            complete = not word(start - 1) and not word(stop)
+            if complete and inside == inside.strip() and plain(inside) in names:
+                return inside
+    return None
+
+
+@given(st.text("abA -.\n", max_size=25), st.lists(st.text("abA -.", max_size=4), max_size=4))
+@settings(max_examples=300)
+def test_spans_against_brute_force(text, aliases):
+    if text.strip():
+        assert span(text, *aliases) == brute_force(text, aliases)
+
+
+@pytest.mark.parametrize(
+    ("count", "first", "stop", "width"),
+    [(30, 10, 12, 8), (30, 0, 1, 8), (30, 29, 30, 8), (30, 3, 11, 8), (5, 2, 3, 8), (8, 7, 8, 8)],
+)
+def test_every_window_that_can_be_is_as_likely(count, first, stop, width):
+    length = min(width, count)
+    possible = [
+        start for start in range(count - length + 1) if start <= first and stop <= start + length
+    ]
+    rounds = 300 * len(possible)
+    draws = [window_start(count, (first, stop), width, random.Random(n)) for n in range(rounds)]
+    counts = collections.Counter(draws)
+    assert set(counts) == set(possible)
+    assert all(220 < number < 380 for number in counts.values())  # 300 expected, within 5 sigma
+
+
+def long_text(length: int, answer: int) -> str:
+    return " ".join("Zebra" if n == answer else f"word{n}" for n in range(length))
+
+
+@pytest.mark.parametrize("width", [TRAIN_WINDOW, DEV_WINDOW])
+def test_windows(width):
+    names = [f"q{n}" for n in range(40)]
+    many = [question(long_text(2_000, 20 * n), "zebra", name=q) for n, q in enumerate(names)]
     bad_examples = BadExamples("error")
-    (trivia,) = read_dataset(dataset, "validation", "data.dev", bad_examples)
-    documents = tuple(Document(f"{page}.txt", f"Bo of {page} – é") for page in "xy")
-    assert trivia == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
-    assert {kind: fault["count"] for kind, fault in bad_examples.counts.items()} == {
-        "question of the web domain": 1,
-        "repeated question": 1,
-        "question without a document": 1,
+    squad = supervise(many, width, 5, bad_examples)
+    assert not bad_examples.counts and [q.id for q in squad.questions] == [f"{q}--d" for q in names]
+    starts = []
+    for number, (each, context) in enumerate(zip(squad.questions, squad.contexts, strict=True)):
+        words = context.split(" ")
+        assert len(words) == width and each.context == number
+        (answer,) = each.answers
+        assert answer.text == "Zebra" and context[answer.start :].startswith("Zebra")
+        starts.append(words.index("Zebra"))
+        assert long_text(2_000, 20 * number).startswith(context) or words[0] != "word0"
+        last = int(words[-1].removeprefix("word")) if words[-1] != "Zebra" else 20 * number
+        assert last < SUPERVISED_WORDS
+    assert len(set(starts)) > 20  # anywhere in the window
+    alone = supervise([many[17]], width, 5, bad_examples)
+    assert alone.contexts == [squad.contexts[17]]  # independent of the other documents
+    others = supervise(many, width, 6, bad_examples).contexts
+    assert sum(a != b for a, b in zip(others, squad.contexts, strict=True)) > 30
+
+
+def test_what_has_no_window():
+    texts = {
+        "inside": long_text(900, 799),
+        "outside": long_text(900, 800),
+        "none": long_text(900, 900),
+        "empty": " \n",
+        "short": "Zebra",
     }
-    with pytest.raises(UserError, match=r"data\.dev='dev': pubquiz/rc has the splits validation"):
-        list(read_dataset(dataset, "dev", "data.dev", bad_examples))
-    other = Dataset("pubquiz/other", str(tmp_path))
-    with pytest.raises(UserError, match=r"pubquiz/other: not of the form of trivia_qa/rc \(KeyEr"):
-        list(read_dataset(other, "validation", "data.dev", bad_examples))
+    many = [question(text, "zebra", name=name) for name, text in texts.items()]
+    bad_examples = BadExamples("error")
+    squad = supervise(many, 400, 0, bad_examples)
+    assert [q.id for q in squad.questions] == ["inside--d", "short--d"]
+    assert squad.contexts[1] == "Zebra"
+    assert bad_examples.counts == {
+        "document without an answer": {"count": 2, "first": ["outside--d", "none--d"]},
+        "empty document": {"count": 1, "first": ["empty--d"]},
+    }
+    squad = supervise(many, 400, 0, BadExamples("error"), answered=False)
+    assert [len(q.answers) for q in squad.questions] == [1, 0, 0, 1]
+    assert squad.contexts[1] == " ".join(f"word{n}" for n in range(400))
+    bad_examples = BadExamples("error")
+    assert not supervise([question("one two three", "one two three")], 2, 0, bad_examples).questions
+    assert bad_examples.counts["answer longer than the window"]["count"] == 1
+
+
+PROSE = (
+    "In 1743 Dr. Smith (b. 1701) said: “We'll go to St. Ives, won't we?” It rained... "
+    "The U.S. and the U.K. agreed; prices rose 3.5% to $4,000.\n\n== History ==\n"
+)
+
+
+@given(st.integers(0, 80), st.integers(0, 60))
+@settings(max_examples=40)
+def test_first_words_equal_those_of_the_complete_text(start, count):
+    text = (PROSE * 12)[start:]
+    assert first_words(text, count) == split_words(text)[:count]

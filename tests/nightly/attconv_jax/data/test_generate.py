@@ -2,14 +2,10 @@
 
 import collections
 import functools
-import hashlib
 import itertools
 import math
 import operator
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -148,58 +144,6 @@ def corpora() -> dict[str, list[tuple[str, str, str]]]:
     return {split: list(generate(count, SEED, split)) for split, count in COUNTS.items()}
 
 
-@pytest.mark.parametrize(
-    ("premise", "hypothesis", "label"),
-    [
-        ("At least four red boxes", "There are more than three red boxes", "entailment"),
-        ("At least four red boxes", "There are more than four red boxes", "neutral"),
-        ("Exactly four red boxes", "There are fewer than four red boxes", "contradiction"),
-        ("Exactly four red boxes", "There are exactly four boxes", "neutral"),
-        ("Exactly four red boxes", "There are no blue boxes", "neutral"),
-        ("At most four red boxes", "There are no red boxes", "neutral"),
-        ("No more than four red boxes", "There are more than four red boxes", "contradiction"),
-        ("Six or more red boxes", "There are more than five boxes", "entailment"),
-    ],
-)
-def test_the_judge_by_hand(premise, hypothesis, label):
-    """Statements about counts, "... in the shed"; those about shares are tested below."""
-    sentence = f"There are {premise[0].lower()}{premise[1:]} in the shed."
-    assert judge(sentence, f"{hypothesis} in the shed.") == label
-    assert judge(sentence, f"{hypothesis} in the barn.") == "neutral"
-    assert judge(sentence.replace("boxes", "hats"), f"{hypothesis} in the shed.") == "neutral"
-
-
-@pytest.mark.parametrize(
-    ("premise", "hypothesis", "label"),
-    [
-        ("All five vases in the hall are red", "Every vase in the hall is red", "entailment"),
-        (
-            "The hall has exactly five vases, none of them red",
-            "The hall has no red vases",
-            "entailment",
-        ),
-        (
-            "Not one of the five vases in the hall is red",
-            "Not a single vase in the hall is pink",
-            "neutral",
-        ),
-        (
-            "Not all five vases in the hall are red, but at least one is",
-            "At least one vase in the hall is not red",
-            "entailment",
-        ),
-        (
-            "The hall has exactly five vases, one or more but not all red",
-            "In the hall there are more than four red vases",
-            "contradiction",
-        ),
-        ("The hall has at least two red vases", "Every vase in the hall is pink", "contradiction"),
-    ],
-)
-def test_the_judge_by_hand_of_shares(premise, hypothesis, label):
-    assert judge(f"{premise}.", f"{hypothesis}.") == label
-
-
 @pytest.mark.parametrize("split", COUNTS)
 def test_every_label_is_what_the_english_says(corpora, split):
     for premise, hypothesis, label in corpora[split]:
@@ -309,29 +253,6 @@ def test_the_words_are_few_and_occur_in_training(corpora):
     }
     assert words["dev"] | words["test"] <= words["train"]
     assert 100 < len(words["train"]) < 150
-
-
-def test_the_same_everywhere_and_longer_by_its_end_only():
-    corpus = list(generate(100, 0, "train"))
-    assert list(generate(37, 0, "train")) == corpus[:37]
-    assert set(generate(100, 1, "train")).isdisjoint(corpus)
-    code = "from attconv_jax.data.synthetic import generate; print(list(generate(100, 0, 'train')))"
-    for seed in "0", "1":
-        environment = os.environ | {"PYTHONHASHSEED": seed}
-        run = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert run.stdout.strip() == str(corpus)
-    written = "".join(f"{label}\t{p}\t{h}\n" for p, h, label in corpus)
-    # A checkpoint's data position is valid only while this holds.
-    assert (
-        hashlib.sha256(written.encode()).hexdigest()
-        == "21557d7a44b89088ba182aea6a6d6f1084b0efdcde2a443dfaccb18a3ce48c44"
-    )
 
 
 @pytest.mark.parametrize("split", COUNTS)

@@ -56,8 +56,3 @@ def test_splits_share_no_pair_that_matters():
     ]
     assert not any(one & other for one, other in itertools.combinations(pairs, 2))
     assert {aspect for pair in pairs[0] for aspect in pair} == {*ASPECTS}
-
-
-def test_a_smaller_corpus_is_a_prefix():
-    assert list(generate(7, 1, "train")) == list(generate(20, 1, "train"))[:7]
-    assert list(generate(7, 1, "train")) != list(generate(7, 2, "train"))

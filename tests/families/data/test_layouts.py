@@ -1,0 +1,484 @@
+"""Files as people have them are prepared as each family's own files are (formats and compressions:
+tests/common_jax/data/test_formats.py)."""
+
+import gzip
+import json
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attconv_jax.predictor_schema import schema_of
+from common_jax.data.corpus import Corpus
+from common_jax.deploy.records import file_records
+from common_jax.errors import UserError
+from common_jax.training.config import parse
+from tests.common_jax.data.other_tools import (
+    comma_separated,
+    copied,
+    indented,
+    json_lines,
+    parquet,
+    prepared_folders,
+    tab_separated,
+    zipped,
+)
+from tests.families.data import corpora
+from tests.families.data.corpora import (
+    LABELLED,
+    NAMES,
+    PAIRS,
+    PREPARED,
+    QUESTIONS,
+    SPLITS,
+    TITLES,
+    dropped,
+    fails,
+    squad,
+    translation,
+)
+
+
+def files_of(pattern, write, rows, count=3):
+    """The files of a name, or of a pattern, whose numbers have one digit or two."""
+    if "*" not in pattern:
+        return {pattern: write(rows)}
+    parts = np.array_split(np.arange(len(rows)), count)
+    return {
+        pattern.replace("*", f"{number}-of-{count}"): write([rows[n] for n in part])
+        for number, part in enumerate(parts, start=8)
+    }
+
+
+def wmt(pairs):
+    """As the hub stores WMT."""
+    return [{"translation": {"de": target, "en": source}} for source, target in pairs]
+
+
+def flat(pairs):
+    return [{"id": n, "en": en, "de": de} for n, (en, de) in enumerate(pairs)]
+
+
+def spreadsheet(rows):
+    """Semicolons, a byte order mark and CRLF."""
+    return comma_separated(rows, ";", bom=True, lineterminator="\r\n")
+
+
+def one(value):
+    """A file that is a single value of JSON."""
+    return json.dumps(value).encode()
+
+
+def hub_squad(impossible=()):
+    """Rows of the hub's squad and squad_v2."""
+    rows = []
+    for context, name, question, texts in QUESTIONS:
+        texts = [] if name in impossible else texts
+        answers = {"text": texts, "answer_start": [context.index(text) for text in texts]}
+        row = {"id": name, "title": TITLES[context], "context": context, "question": question}
+        rows.append(row | {"answers": answers})
+    return rows
+
+
+def mrqa():
+    """MRQA's lines."""
+    lines: list[dict[str, Any]] = [{"header": {"dataset": "SQuAD", "split": "train"}}]
+    for context in TITLES:
+        qas = []
+        for of, name, question, texts in QUESTIONS:
+            if of != context:
+                continue
+            found = [
+                {"text": text, "char_spans": [span(context, text)], "token_spans": [[0, 0]]}
+                for text in texts
+            ]
+            qa = {"qid": name, "question": question, "question_tokens": [["x", 0]]}
+            qas.append(qa | {"answers": texts, "detected_answers": found})
+        lines.append({"id": "", "context": context, "context_tokens": [["x", 0]], "qas": qas})
+    return lines
+
+
+def span(context, text):
+    start = context.index(text)
+    return [start, start + len(text) - 1]
+
+
+def hub_mrqa():
+    rows = []
+    for context, name, question, texts in QUESTIONS:
+        spans = [span(context, text) for text in texts]
+        starts = [{"start": [start], "end": [end]} for start, end in spans]
+        row = {"subset": "SQuAD", "context": context, "qid": name, "question": question}
+        row |= {"context_tokens": {"tokens": ["x"], "offsets": [0]}, "answers": texts}
+        rows.append(row | {"detected_answers": {"text": texts, "char_spans": starts}})
+    return rows
+
+
+def other_questions():
+    rows = []
+    for number, (context, _, question, texts) in enumerate(QUESTIONS):
+        gold = {"texts": texts[:1], "text": texts}
+        gold["answer_start"] = [context.index(text) for text in texts]
+        rows.append({"passage": context, "uid": number, "q": question, "gold": gold})
+    return rows
+
+
+def flat_questions():
+    return [
+        {"context": c, "question": q, "answer": t[0], "answer_start": float(c.index(t[0])), "x": 1}
+        for c, _, q, t in QUESTIONS
+    ]
+
+
+def annotation_tool():
+    """No version, an id that is missing and others that are numbers."""
+    saved = squad()
+    qas = [qa for a in saved["data"] for p in a["paragraphs"] for qa in p["qas"]]
+    del saved["version"], qas[0]["id"], qas[0]["is_impossible"]
+    for number, qa in enumerate(qas[1:]):
+        qa["id"] = number
+    return saved
+
+
+def snli(keys=("gold_label", "sentence1", "sentence2"), label=str, **more):
+    """Rows of SNLI's JSON lines, or with other keys and labels."""
+    return [{**more, **dict(zip(keys, (label(n), *texts), strict=True))} for n, *texts in LABELLED]
+
+
+HUB = ("label", "premise", "hypothesis")
+
+
+def numbers(names=NAMES):
+    return lambda label: -1 if label == "-" else names.index(label)
+
+
+def as_floats(label):
+    return f"{numbers()(label)}.0"
+
+
+REVERSED = NAMES[::-1]
+WITHOUT_TABS = [
+    {"sentence1_binary_parse": "( a )", **row, "sentence2": row["sentence2"].replace("\t", " ")}
+    for row in snli(label1="x")
+]
+MULTINLI = {"promptID": 1, "premise_binary_parse": "( x )", "premise_parse": "(x)", "genre": "g"}
+REVIEWS = [(1 + n % 5, f'Good, "{n}";\nreally\n\ngood.') for n in range(15)]
+YELP = [{"review_id": "x", "stars": float(s), "useful": 0, "text": t} for s, t in REVIEWS]
+YELP_HUB = [{"label": stars - 1, "text": text} for stars, text in REVIEWS]
+OTHER_REVIEWS = [{"Rating": float(s), "Title": "x", "Review": t} for s, t in REVIEWS]
+STARS = [f"{n} star{'s' * (n > 1)}" for n in range(1, 6)]
+
+
+def yelp_review_full(reviews):
+    rows = [(stars, text.replace('"', '""').replace("\n", "\\n")) for stars, text in reviews]
+    return "".join(f'"{stars}","{text}"\n' for stars, text in rows).encode()
+
+
+def wikiqa(*keys, label=int):
+    """Rows of question id, question, title, sentence and label, with these keys."""
+    rows = [
+        (f"Q{q}", f"who is person {q}?", f"Title {q // 2}", f"Person {q} is {s}.", label(s == 1))
+        for q in range(6)
+        for s in range(3)
+    ]
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+WIKIQA_HUB = wikiqa("question_id", "question", "document_title", "answer", "label")
+WIKIQA_NAMES = wikiqa(
+    *("qid", "question", "title", "sentence", "answer"), label=lambda right: ("no", "yes")[right]
+)
+WIKIQA_OTHER = [{"q": r["question"], "a": r["answer"], "ok": r["label"]} for r in WIKIQA_HUB]
+
+
+QUESTION_COLUMNS = "context=passage,question=q,answers=gold.text"
+TEXTS = {"format": "texts"}
+RANKING = {"format": "ranking"}
+# The corpus that is equal, and how the rows are written; the name or pattern, options, and what
+# the log says.
+LAYOUTS = {
+    "SQuAD of the hub": (
+        *("squad_v2", parquet, hub_squad(("b", "e")), "t-*.parquet", {}),
+        "t-8-of-3.parquet: columns as in SQuAD: context = context, question = question, "
+        "answers = answers, id = id, title = title",
+    ),
+    "MRQA": (
+        *("squad", lambda rows: gzip.compress(json_lines(rows)), mrqa(), "m.jsonl.gz", {}),
+        "m.jsonl.gz: columns as in MRQA's own files: ",
+    ),
+    "MRQA of the hub": (
+        *("squad", parquet, hub_mrqa(), "m.parquet", {}),
+        "m.parquet: columns as in MRQA, an answer's of",
+    ),
+    "questions with other names": (
+        *("squad", indented, other_questions(), "o.json", {"columns": QUESTION_COLUMNS}, ""),
+    ),
+    "questions of a spreadsheet": (
+        *("squad", spreadsheet, flat_questions(), "flat.csv"),
+        {"columns": "context=context,question=question,answers=answer"},
+        "",
+    ),
+    "answers as JSON in a cell": (
+        *("squad", comma_separated),
+        [{**row, "answers": json.dumps(row["answers"])} for row in hub_squad()],
+        *("hub.csv", {}, ""),
+    ),
+    "an annotation tool": ("squad", one, annotation_tool(), "tool.json", {}, ""),
+    "SNLI of the hub": (
+        *("snli", parquet, snli(HUB, numbers()), "hub-*.parquet", {}),
+        "hub-8-of-3.parquet: labels by number: 0 = entailment, 1 = neutral, 2 = contradiction",
+    ),
+    "MultiNLI of the hub": (
+        *("snli", comma_separated, snli(HUB, numbers(), **MULTINLI), "hub-*.csv", {}),
+        "hub-8-of-3.csv: columns as in SNLI, MultiNLI: label = label, first = premise, second = "
+        "hypothesis; not read: promptID, premise_binary_parse, premise_parse, genre",
+    ),
+    "MultiNLI's own text": (
+        *("snli", tab_separated, WITHOUT_TABS, "multinli_1.0_train.txt", {}, ""),
+    ),
+    "labels in another order": (
+        *("snli", lambda rows: parquet(rows, {"label": REVERSED})),
+        *(snli(HUB, numbers(REVERSED)), "t.parquet", {}, ""),
+    ),
+    "labels by name": ("snli", comma_separated, snli(), "t.csv", {}, ""),
+    "labels as floats": ("snli", parquet, snli(label=as_floats), "t.parquet", {}, ""),
+    "labels as floats in CSV": ("snli", comma_separated, snli(label=as_floats), "t.csv", {}, ""),
+    "Yelp's full reviews": (
+        *("yelp", yelp_review_full, REVIEWS, "y.csv", TEXTS | {"escaped_breaks": True}, ""),
+    ),
+    "Yelp of the hub": (
+        *("yelp", lambda rows: parquet(rows, {"label": STARS}), YELP_HUB, "y.parquet"),
+        TEXTS | {"labels": ",".join(STARS)},
+        "y.parquet: labels by number: 0 = 1 star, 1 = 2 stars, 2 = 3 stars, 3 = 4 stars, 4 =",
+    ),
+    "stars from zero": (
+        *("yelp", json_lines, YELP_HUB, "y.jsonl", TEXTS | {"labels": "0,1,2,3,4"}, ""),
+    ),
+    "reviews of a spreadsheet": ("yelp", spreadsheet, OTHER_REVIEWS, "other.csv", TEXTS, ""),
+    "WikiQA of the hub": (
+        *("wikiqa", lambda rows: parquet(rows, {"label": ("0", "1")}), WIKIQA_HUB, "hub.parquet"),
+        RANKING,
+        "hub.parquet: columns as in WikiQA: question = question, sentence = answer, label = label",
+    ),
+    "passages of the hub": ("articles", parquet, hub_squad(), "hub-*.parquet", RANKING, ""),
+    "sentences with answers": (
+        *("wikiqa", json_lines, WIKIQA_NAMES, "names.jsonl", RANKING),
+        "names.jsonl: columns as in sentences with answer as label: question = question, s",
+    ),
+    "sentences with other names": (
+        *("wikiqa", parquet, WIKIQA_OTHER, "o.parquet"),
+        RANKING | {"columns": "question=q,sentence=a,label=ok"},
+        "",
+    ),
+}
+
+WORDS_ONLY = ("squad", "MultiNLI's own text")  # other ids and titles, or blanks for tabs
+OWN_WIKIQA = wikiqa("QuestionID", "Question", "DocumentTitle", "Sentence", "Label")
+OWN_SNLI = snli(annotator_labels=[], pairID="x")
+# For each corpus its family, its own file, and the examples that are left out of dev.
+NATIVE = {
+    "squad": ("qanet", one, squad(), "own.json", {}, {}),
+    "squad_v2": (
+        *("qanet", one, squad(impossible=("b", "e")), "own.json", {}),
+        {"impossible question": 2},
+    ),
+    "snli": ("attconv", json_lines, OWN_SNLI, "snli.jsonl", {}, {"labelled '-'": 3}),
+    "yelp": ("attconv", json_lines, YELP, "y.json", TEXTS, {}),
+    "articles": ("attconv", one, squad(), "own.json", RANKING, {}),
+    "wikiqa": ("attconv", tab_separated, OWN_WIKIQA, "WikiQA-train.tsv", RANKING, {}),
+}
+
+
+def write_files(folder, pattern, write, rows):
+    for name, content in files_of(pattern, write, rows).items():
+        (folder / name).write_bytes(content)
+
+
+def words_of(digests):
+    return {k: v for k, v in digests.items() if k.endswith((".tokens", ".offsets"))}
+
+
+@pytest.fixture(scope="module")
+def natives(tmp_path_factory):
+    """The digests of each corpus's own files."""
+    digests = {}
+    for key, (family, write, rows, name, options, expected) in NATIVE.items():
+        folder = tmp_path_factory.mktemp(key)
+        write_files(folder, name, write, rows)
+        data = PREPARED[family](folder, name, **options)
+        assert dropped(data, "dev") == expected
+        digests[key] = data.digests()
+    return digests
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_is_prepared_as_the_familys_own_files(layout, natives, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    native, write, rows, name, options, said = LAYOUTS[layout]
+    write_files(tmp_path, name, write, rows)
+    family, *_, expected = NATIVE[native]
+    data = PREPARED[family](tmp_path, name, **options)
+    parts = words_of if {native, layout} & {*WORDS_ONLY} else dict
+    assert parts(data.digests()) == parts(natives[native])
+    assert dropped(data, "dev") == expected
+    assert said in caplog.text
+
+
+# How each split's pairs are written, the pattern of the files, and the name in the config.
+PAIR_LAYOUTS = {
+    "WMT of the hub": (lambda pairs: parquet(wmt(pairs)), "{}-*.parquet", ""),
+    "a spreadsheet": (lambda pairs: spreadsheet(flat(pairs)), "{}_*.csv", "{}_?*-of-3.csv"),
+    "a table of any name": (lambda pairs: parquet(flat(pairs)), "{}.table", ""),
+    "a zip file": (lambda pairs: zipped(indented(flat(pairs)), "pairs.json"), "{}.zip", ""),
+    "lines, named without .gz": (
+        lambda pairs: gzip.compress("".join(f"{en}\t{de}\n" for en, de in pairs).encode()),
+        *("{}-lines.gz", "{}-lines"),
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", PAIR_LAYOUTS)
+def test_tables_of_pairs_are_prepared_as_parallel_files(layout, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    corpora.write_parallel(tmp_path)
+    native = translation(tmp_path).digests()
+    write, pattern, name = PAIR_LAYOUTS[layout]
+    for split, pairs in SPLITS.items():
+        write_files(tmp_path, pattern.format(split), write, pairs)
+    names = {split: (name or pattern).format(split) for split in SPLITS}
+    assert translation(tmp_path, **names).digests() == native
+    assert translation(tmp_path).digests() == native  # beside tables of the same stem
+    if layout == "WMT of the hub":
+        columns = "source = translation.en, target = translation.de"
+        assert f"train-8-of-3.parquet: columns as in WMT: {columns}" in caplog.text
+        paths = "source=translation.de,target=translation.en"
+        by_path = translation(tmp_path, **names, columns=paths)
+        turned = translation(tmp_path, **names, source_language="de", target_language="en")
+        assert by_path.digests() == turned.digests() != native
+
+
+def test_parallel_files_by_a_pattern(tmp_path):
+    corpora.write_parallel(tmp_path)
+    native = translation(tmp_path).digests()
+    for number, part in ((2, PAIRS[:80]), (10, PAIRS[80:200])):
+        corpora.write_pairs(tmp_path, f"part{number}", part)
+    assert translation(tmp_path, train="part*").digests() == native
+
+
+def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
+    (tmp_path / "y.csv").write_bytes(yelp_review_full(REVIEWS))
+    schema = schema_of(1, False, escaped_breaks=True)
+    predicted = file_records(tmp_path / "y.csv", "text=2", schema)
+    assert [record.input.value["text"] for record in predicted] == [text for _, text in REVIEWS]
+
+
+PASSAGE = {"context": "a", "question": "b"}
+UNEVEN = {**PASSAGE, "answers": {"text": ["a"], "answer_start": []}}
+ENDINGS = {"parquet": parquet, "jsonl": json_lines, "json": indented, "csv": comma_separated}
+MISTAKES = [  # family, file, rows, options, message
+    ("csan", "w.parquet", [{"german": "a"}], {}, "w.parquet: no columns that are known: german"),
+    ("csan", "w.csv", b"", {}, "w.csv:1: no pairs to train on"),
+    ("csan", "a.csv", b"source,en,de\n", {}, "a.csv:1: several columns can be the source: "),
+    ("qanet", "a.csv", [{"text": "a", "q": "b", "c": "d"}], {}, "a.csv:1: no header that is known"),
+    ("qanet", "a.json", b'{"version": 1}', {}, "a.json: no 'data'; it has version"),
+    ("qanet", "a.json", [[1]], {}, "a.json: [0]: a list where an object is needed"),
+    ("qanet", "a.jsonl", [{**PASSAGE, "answers": 3}], {}, 'a.jsonl:1: answers: needs {"text": ['),
+    ("qanet", "a.parquet", [UNEVEN], {}, "a.parquet: row 1: answers: lists of different lengths"),
+    ("attconv", "t.parquet", [{"a": 1, "b": 2}], {}, "t.parquet: no columns that are known: a, b"),
+    ("attconv", "y.parquet", (YELP_HUB, {"label": STARS}), TEXTS, "y.parquet: its labels are "),
+    ("attconv", "t.csv", [{"x": 1, "y": "a"}], RANKING, "t.csv:1: 2 columns where 3 are needed"),
+]
+
+
+@pytest.mark.parametrize(("family", "name", "content", "options", "message"), MISTAKES)
+def test_a_table_that_is_refused_is_one_line_and_nothing_is_written(
+    family, name, content, options, message, tmp_path
+):
+    corpora.write_own(family, tmp_path)
+    if isinstance(content, tuple):
+        content = parquet(*content)
+    elif isinstance(content, list):
+        content = ENDINGS[name.rpartition(".")[2]](content)
+    (tmp_path / name).write_bytes(content)
+    key = "name" if family == "attconv" else "train"
+    assert fails(family, tmp_path, **{key: name}, **options).startswith(message)
+    assert not prepared_folders(tmp_path / "cache")
+
+
+def no_ids(questions=QUESTIONS):
+    saved = squad(questions)
+    for qa in (qa for a in saved["data"] for p in a["paragraphs"] for qa in p["qas"]):
+        del qa["id"]
+    return json.dumps(saved).encode()
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [("a.json,b.json", "0.0.0"), ("[ab].json", "0.0.0"), ("a.parquet,b.parquet", "1")],
+)
+def test_questions_of_two_files_without_ids_are_distinct(names, first, tmp_path):
+    corpora.write_squad(tmp_path, "train.json")
+    rows = [{key: row[key] for key in ("context", "question", "answers")} for row in hub_squad()]
+    for file in "ab":
+        (tmp_path / f"{file}.json").write_bytes(no_ids())
+        (tmp_path / f"{file}.parquet").write_bytes(parquet(rows))
+    data = corpora.reading(tmp_path, dev=names)
+    ids = [question.id for question in data.texts("dev").questions]
+    ending = names.rpartition(".")[2]
+    assert len(ids) == len({*ids}) == 10
+    assert (ids[0], ids[5]) == (f"a.{ending}:{first}", f"b.{ending}:{first}")
+
+
+def test_questions_of_two_files_with_equal_ids_are_refused(tmp_path):
+    corpora.write_squad(tmp_path, "train.json", "dev.json", "s0.json", "s1.json")
+    message = "json 'a': an id that an earlier question has"
+    assert fails("qanet", tmp_path, train="s*.json").startswith(f"s1.{message}")
+    assert message in fails("qanet", tmp_path, dev="s0.json,s0.json")
+    other = [(context, f"{n}x", *more) for context, n, *more in QUESTIONS]
+    corpora.write_squad(tmp_path, "s1.json", questions=other)
+    assert corpora.reading(tmp_path, train="s0.json,s1.json").split_sizes()["train"][0] > 4
+
+
+def test_ids_are_those_of_the_column_or_numbers(tmp_path):
+    for columns, second in ((QUESTION_COLUMNS, "2"), (f"{QUESTION_COLUMNS},id=uid", "1")):
+        (tmp_path / "o.jsonl").write_bytes(json_lines(other_questions()))
+        data = corpora.reading(tmp_path, "o.jsonl", columns=columns)
+        assert data.texts("dev").questions[1].id == second
+    (tmp_path / "tool.json").write_text(json.dumps(annotation_tool()))
+    questions = corpora.reading(tmp_path, "tool.json").texts("dev").questions
+    assert [question.id for question in questions] == ["0.0.0", "0", "1", "2", "3"]
+
+
+def test_ranked_questions_of_two_files_are_distinct(tmp_path):
+    """Also if the files number them alike."""
+    for file, city in (("a", "Rome"), ("b", "Oslo")):
+        rows = [
+            {"question_id": q, "question": f"Who is {q} in {city}?", "answer": f"{s}", "label": s}
+            for q in range(2)
+            for s in range(2)
+        ]
+        (tmp_path / f"{file}.csv").write_bytes(comma_separated(rows))
+        questions = [(f"Ada lives in {city}. It rains.", "", "Where?", [city])]
+        (tmp_path / f"{file}.json").write_bytes(no_ids(questions))
+    for names, count in (("a.csv,b.csv", 4), ("a.json,b.json", 2), ("?.json", 2)):
+        data = corpora.labelled(tmp_path, names, format="ranking")
+        numbers = Corpus.open(data.path / "test").column("question").tolist()
+        assert numbers == [n // 2 for n in range(2 * count)]
+
+
+def test_an_answer_that_occurs_several_times_needs_a_position(tmp_path):
+    rows = [{"context": c, "question": q, "answers": t} for c, _, q, t in QUESTIONS[:2]]
+    (tmp_path / "t.jsonl").write_bytes(json_lines([*rows, {**rows[0], "answers": ["in"]}]))
+    message = "t.jsonl:3: answers: 'in' is 3 times in the context"
+    assert message in fails("qanet", tmp_path, train="t.jsonl", dev=copied(tmp_path, "t.jsonl"))
+
+
+def test_languages_of_a_config_file_are_those_of_the_paths(tmp_path):
+    (tmp_path / "w.parquet").write_bytes(parquet(wmt(PAIRS[:9])))
+    given = [f"--config.data.dir={tmp_path}", "--config.data.train=w.parquet"]
+    columns = "--config.data.columns=source=translation.de,target=translation.en"
+    config = parse("configs/csan/multi30k_small.py", [*given, columns]).data
+    assert (config.source_language, config.target_language) == ("de", "en")
+    with pytest.raises(UserError, match=r"^data\.train=w\.parquet: name its languages"):
+        parse("configs/csan/multi30k_small.py", given)
