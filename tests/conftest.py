@@ -121,3 +121,12 @@ def tiny(tmp_path_factory):
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tiny_runs"
     shared.mkdir(exist_ok=True)
     return TinyRuns(shared)
+
+
+@pytest.fixture(scope="module", params=("csan", "qanet", "attconv"))
+def trained(request, tiny, tmp_path_factory):
+    """Each family, and a folder with its files and its tiny run that a module's tests share."""
+    from tests.families.runs import FAMILIES
+
+    folder = tmp_path_factory.mktemp(request.param)
+    return FAMILIES[request.param], tiny(request.param, folder)

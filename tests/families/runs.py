@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from attconv_jax.data.synthetic import generate as generate_pairs
 from common_jax.text.squad import write_squad
 from launch import export, train
 from qanet_jax.data.synthetic import generate
@@ -20,7 +21,6 @@ from tests.launch import commands
 from tests.launch.tiny_runs import EVERY_STEP, TINY
 
 WORDS = ["green", "blue", "house", "garden", "dog", "cat", "sleeps", "runs", "in", "on", "the", "a"]
-LABELS = ("entailment", "neutral", "contradiction")
 SIZES = {"train": 60, "dev": 12, "test": 12}  # examples by split
 STEPS = EVERY_STEP["train.steps"]
 
@@ -54,8 +54,11 @@ class Family:
         self.write(folder, first)
         return folder
 
-    def arguments(self, folder: Path, run: str = "run", **changes: object) -> list[str]:
-        """Arguments of `launch.train` for a run on the folder's files."""
+    def arguments(
+        self, folder: Path, run: str = "run", config: str = "", **changes: object
+    ) -> list[str]:
+        """Arguments of `launch.train` for a run on the folder's files, by the quickstart's config
+        or another."""
         ending = self.test.removeprefix("test")
         values = {f"data.{split}": f"{split}{ending}" for split in SIZES}
         values |= {
@@ -65,7 +68,8 @@ class Family:
             **self.fields,
             **changes,
         }
-        return commands.arguments(f"configs/{self.name}/quickstart.py", folder, run, **values)
+        config = config or f"configs/{self.name}/quickstart.py"
+        return commands.arguments(config, folder, run, **values)
 
 
 def sentences(count: int, first: int = 0) -> list[str]:
@@ -90,9 +94,8 @@ def _write_questions(folder: Path, first: int) -> None:
 def _write_pairs(folder: Path, first: int) -> None:
     """With a fourth column, which is not read."""
     for split, count in SIZES.items():
-        texts = sentences(2 * count, first)
-        rows = zip(LABELS * count, texts[:count], texts[count:], strict=False)
-        lines = ("\t".join((*row, "more\n")) for row in rows)
+        rows = generate_pairs(count, first, split)
+        lines = (f"{label}\t{premise}\t{text}\tmore\n" for premise, text, label in rows)
         (folder / f"{split}.tsv").write_text("".join(lines))
 
 
