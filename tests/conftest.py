@@ -110,3 +110,23 @@ def pytest_collection_modifyitems(items):
         mark = item.get_closest_marker("slow_for")
         if mark and {*mark.args} & {*item.callspec.id.split("-")}:
             item.add_marker("slow")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """`tests.families.runs.TinyRuns`, in the folder that all processes of this session share."""
+    from tests.families.runs import TinyRuns  # after the import hook
+
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tiny_runs"
+    shared.mkdir(exist_ok=True)
+    return TinyRuns(shared)
+
+
+@pytest.fixture(scope="module", params=("csan", "qanet", "attconv"))
+def trained(request, tiny, tmp_path_factory):
+    """Each family, and a folder with its files and its tiny run that a module's tests share."""
+    from tests.families.runs import FAMILIES
+
+    folder = tmp_path_factory.mktemp(request.param)
+    return FAMILIES[request.param], tiny(request.param, folder)

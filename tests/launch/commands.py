@@ -7,19 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import pytest
 
-from common_jax.config import MeshConfig
 from common_jax.export.format import Format
-from common_jax.training.checkpoint import Checkpoints
-from common_jax.training.config import parse, task_class
-from common_jax.training.mesh import make_mesh
-from common_jax.training.run_writer import RunWriter
-from common_jax.training.state import init_state
-from launch import cli, export, predict, report, train
+from common_jax.training.config import parse
+from launch import cli, evaluate, export, predict, report, train
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,23 +30,6 @@ def arguments(config, folder, run="run", **changes):
         values.pop("data.examples", None)
     overrides = [f"--config.{key}={value}" for key, value in values.items()]
     return ["--config", config, *overrides, "--workdir", str(folder / run)]
-
-
-def begun(family: ModuleType, folder: Path) -> None:
-    """Makes a run that was stopped before its first step, and its data files."""
-    folder.mkdir()
-    family.write_data(folder)
-    _, file, *overrides = family.arguments(folder)
-    config = parse(file, overrides[:-2])
-    task, workdir = task_class(config.task)(config), RunWriter(folder / "run")
-    mesh = make_mesh(MeshConfig(data=1))
-    workdir.claim(config)
-    task.prepare()
-    workdir.adopt_data(task)
-    checkpoints = Checkpoints(workdir, config.train.best_metric)
-    checkpoints.save(init_state(task, mesh), 1, (0, 1), None)
-    checkpoints.close()
-    workdir.release()
 
 
 def toy_config(folder, values=None):
@@ -100,6 +77,13 @@ def answers(monkeypatch, capsys, lines, *argv):
     capsys.readouterr()
     predict.main([*map(str, argv)])
     return capsys.readouterr().out.splitlines()
+
+
+def scores(capsys, run, *argv):
+    """What `launch.evaluate` prints of a run."""
+    capsys.readouterr()
+    evaluate.main(["--workdir", str(run), *map(str, argv)])
+    return json.loads(capsys.readouterr().out)
 
 
 def exports(folder, *flags):
@@ -162,6 +146,12 @@ def example_results(run, split):
     head, *rows = (line.split("\t") for line in lines)
     columns = ([float(field) for field in column] for column in zip(*rows, strict=True))
     return dict(zip(head, columns, strict=True))
+
+
+def labelled(run, split="test"):
+    """Gold label, label and probabilities of each example of a classifier's split."""
+    lines = (run / "eval" / f"{split}.predictions.tsv").read_text().splitlines()
+    return [line.split("\t") for line in lines[1:]]
 
 
 def reported(folder, *runs, flags=()):

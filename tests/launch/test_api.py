@@ -1,6 +1,6 @@
 """`launch.api`: what the commands do, from Python, and what a notebook shows of it."""
 
-import json
+import functools
 import logging
 import re
 import signal
@@ -10,8 +10,10 @@ import pytest
 
 from attconv_jax.data.text import tokenize
 from common_jax.training.identity import SEED
-from launch import api, evaluate, train
-from tests.launch import test_attconv, tiny_runs
+from launch import api, train
+from tests.families.runs import FAMILIES
+from tests.launch.commands import scores
+from tests.launch.tiny_runs import result
 
 PAIR = "There are two red cups.\tThe shed has no cups."
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -26,11 +28,10 @@ def state():
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def runs(tiny, tmp_path_factory):
     """A folder with two runs, of which the second was trained in a thread; and the two."""
-    folder = tmp_path_factory.mktemp("api")
-    test_attconv.write_data(folder)
-    _, file, *overrides = test_attconv.arguments(folder)[:-2]
+    folder = tiny("attconv", tmp_path_factory.mktemp("api"))
+    _, file, *overrides = FAMILIES["attconv"].arguments(folder)[:-2]
     config = api.config(file, overrides)
     before = state()
     first = api.train(config, workdir=folder / "first")
@@ -40,10 +41,9 @@ def trained(tmp_path_factory):
     return folder, first, call.result()
 
 
-def test_a_run_is_that_of_the_command_which_it_records(trained, capsys):
-    folder, run, _ = trained
-    train.main(test_attconv.arguments(folder, "command"))
-    by_command = tiny_runs.result(folder / "command")
+def test_a_run_is_that_of_the_command_which_it_records(runs, capsys):
+    folder, run, _ = runs
+    by_command = result(folder / "run")
     assert run.result["parameters_sha256"] == by_command["parameters_sha256"]
     assert run.metrics == by_command["metrics"]
     recorded = run.result["command"].removeprefix("python -m launch.train ")
@@ -52,8 +52,8 @@ def test_a_run_is_that_of_the_command_which_it_records(trained, capsys):
     assert f"{run.path} is finished" in capsys.readouterr().out
 
 
-def test_a_finished_run_is_read(trained):
-    _, run, _ = trained
+def test_a_finished_run_is_read(runs):
+    run = runs[1]
     again = api.Run(run)
     assert (again.metrics, again.scored) == (run.metrics, {})
     assert run.scored["test"].metrics == run.metrics["test"]
@@ -61,16 +61,11 @@ def test_a_finished_run_is_read(trained):
     assert f"accuracy {run.metrics['test']['accuracy']:.2f}" in repr(again)
 
 
-def test_a_notebook_shows_the_scores_and_curves_of_a_run(trained):
-    _, run, _ = trained
-    page = run._repr_html_()
-    accuracy = run.metrics["test"]["accuracy"]
+def test_a_notebook_shows_scores_and_curves_in_a_style_of_their_own(runs):
+    page = runs[1]._repr_html_()
+    accuracy = runs[1].metrics["test"]["accuracy"]
     assert re.search(rf"{accuracy:.2f} \(\d+\.\d\d to \d+\.\d\d\)", page)
     assert page.count("<svg ") == 3 and "Validation by time" in page
-
-
-def test_the_html_of_a_notebook_changes_nothing_around_it(trained):
-    page = trained[1]._repr_html_()
     (style,) = re.findall("<style>(.*?)</style>", page, re.S)
     selectors = re.findall(r"([^{}]+)\{", style)
     assert selectors and all(one.strip().startswith(".conv-attention") for one in selectors)
@@ -78,18 +73,16 @@ def test_the_html_of_a_notebook_changes_nothing_around_it(trained):
     assert "#000000" not in page and "currentColor" in page
 
 
-def test_scores_are_those_of_the_command(trained, capsys):
-    _, run, other = trained
-    result = api.evaluate(run, against=other)
-    capsys.readouterr()
-    evaluate.main(["--workdir", str(run.path), "--against", str(other.path)])
-    printed = json.loads(capsys.readouterr().out)
-    assert {"split": "test", **result.metrics, **result.notes, **result.tests} == printed
-    assert f"{result.metrics['accuracy']:.2f}" in result._repr_html_()
+def test_scores_are_those_of_the_command(runs, capsys):
+    _, run, other = runs
+    scored = api.evaluate(run, against=other)
+    printed = scores(capsys, run.path, "--against", other.path)
+    assert {"split": "test", **scored.metrics, **scored.notes, **scored.tests} == printed
+    assert f"{scored.metrics['accuracy']:.2f}" in scored._repr_html_()
 
 
-def test_a_comparison_has_the_paired_tests(trained):
-    _, run, other = trained
+def test_a_comparison_has_the_paired_tests(runs):
+    _, run, other = runs
     comparison = api.compare(run, other)
     numbers = comparison.differences["second"].numbers
     results = [run.folder.example_results("test")["right"] for run in (run, other)]
@@ -100,15 +93,15 @@ def test_a_comparison_has_the_paired_tests(trained):
     assert f"{gap:+.2f} ({low:+.2f} to {high:+.2f})" in page
 
 
-def test_an_explanation_has_the_answer_and_a_picture_of_each_map(trained):
-    explanation = api.explain(trained[1], PAIR)
+def test_an_explanation_has_the_answer_and_a_picture_of_each_map(runs):
+    explanation = api.explain(runs[1], PAIR)
     answer = explanation.answer
     assert answer.label == max(answer.probabilities, key=answer.probabilities.get)
     assert answer.words == [[*tokenize(text, "english")] for text in PAIR.split("\t")]
     assert len(explanation.pictures) == len(answer.layers[0]) > 0
     page = explanation._repr_html_()
     assert page.count("<svg ") == len(explanation.pictures) and f">{explanation.text}<" in page
-    (plain,) = api.load(trained[1]).predict([PAIR])
+    (plain,) = api.load(runs[1]).predict([PAIR])
     assert (plain.label, plain.layers) == (answer.label, None)
 
 
@@ -127,6 +120,9 @@ def test_a_config_has_the_fields_that_differ():
     assert config.describe().splitlines()[-1].startswith("total")
 
 
+plan = functools.partial(api.plan_sweep, "attconv/quickstart")
+
+
 @pytest.mark.parametrize(
     "call,message",
     [
@@ -142,26 +138,20 @@ def test_a_config_has_the_fields_that_differ():
         (lambda run: api.explain(run, "one text"), "a pair is 2 texts"),
         (lambda run: api.load(run, beam=3), "has no option beam"),
         (lambda run: api.Executor(asha=3), "goes with --executor ray"),
-        (
-            lambda run: api.plan_sweep("attconv/quickstart", {"model.dmi": [1]}, out="none"),
-            "unknown config key 'model.dmi'",
-        ),
-        (
-            lambda run: api.plan_sweep("attconv/quickstart", {"model.dim": []}, out="none"),
-            "at least one",
-        ),
+        (lambda run: plan({"model.dmi": [1]}, out="none"), "unknown config key 'model.dmi'"),
+        (lambda run: plan({"model.dim": []}, out="none"), "at least one"),
     ],
 )
-def test_a_mistake_is_a_user_error(trained, call, message):
+def test_a_mistake_is_a_user_error(runs, call, message):
     with pytest.raises(api.UserError, match=re.escape(message)) as error:
-        call(trained[1])
+        call(runs[1])
     assert error.value._render_traceback_() == [f"error: {error.value}"]
 
 
 def test_a_sweep_is_planned_as_the_command_plans_it(tmp_path):
     grid = {"model.dim": [8, 16]}
     zipped = {"words.dim": [4, 6], "train.steps": [2, 3]}
-    planned = api.plan_sweep("attconv/quickstart", grid, zipped=zipped, seeds=2, out=tmp_path)
+    planned = plan(grid, zipped=zipped, seeds=2, out=tmp_path)
     values = [tuple(trial.values.values()) for trial in planned.trials]
     assert values == [
         (dim, *pair, seed) for dim in (8, 16) for pair in ((4, 2), (6, 3)) for seed in (0, 1)

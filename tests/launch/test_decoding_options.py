@@ -11,24 +11,21 @@ from launch import evaluate, export
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import served
-from tests.launch import commands, test_csan, test_qanet
+from tests.families.runs import FAMILIES
+from tests.launch.commands import scores
 
-LINES = ["The train leaves at noon.", "Three cats and a dog"]
+LINES = FAMILIES["csan"].lines
 QUESTION = json.dumps({"context": "Ada has nine cats and a dog in Rome.", "question": "What?"})
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("decoding") / "csan"
-    commands.begun(test_csan, folder)
-    return folder / "run"
+def translator(tiny, tmp_path_factory):
+    return tiny("csan", tmp_path_factory.mktemp("csan")) / "run"
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("decoding") / "qanet"
-    commands.begun(test_qanet, folder)
-    return folder / "run"
+def reader(tiny, tmp_path_factory):
+    return tiny("qanet", tmp_path_factory.mktemp("qanet")) / "run"
 
 
 def scored(model, **options):
@@ -60,54 +57,46 @@ def test_invalid_ones_are_refused(translator, options, message):
         load(translator, **options)
 
 
-def test_an_export_has_one_value_and_refuses_others(translator, tmp_path):
-    plain, changed = tmp_path / "plain", tmp_path / "changed"
-    argv = ["--workdir", str(translator), "--beam_size", "2", "--out"]
-    export.main([*argv, str(plain)])
-    export.main([*argv, str(changed), "--length_penalty", "0"])
+def test_an_export_has_one_value_and_refuses_others(translator, tiny, tmp_path):
+    plain, changed = tiny.exported("csan", tmp_path / "plain"), tmp_path / "changed"
+    argv = ["--workdir", str(translator), "--beam_size", "2", "--out", str(changed)]
+    export.main([*argv, "--length_penalty", "0"])
     close = lambda scores: [pytest.approx(row, abs=2e-4) for row in scores]
     assert scored(changed) == close(scored(translator, length_penalty=0.0))
     assert scored(changed, length_penalty=0.0) == scored(changed)
     assert scored(plain) == close(scored(translator))
-    with pytest.raises(
-        UserError, match=r"has no program for beam_size=2, .*length_penalty=0.0"
-    ) as e:
+    message = r"has no program for beam_size=2, .*length_penalty=0.0.*launch\.export makes others"
+    with pytest.raises(UserError, match=message):
         scored(plain, length_penalty=0.0)
-    assert "launch.export makes others" in str(e.value)
 
 
 def test_a_card_has_the_scores_of_its_options(translator, tmp_path, monkeypatch):
     monkeypatch.setattr("common_jax.export.stablehlo.serialized", lambda *_: b"")  # takes long
-    (translator / "eval").mkdir(exist_ok=True)
     for name, score in (("dev", 30.0), ("dev-length_penalty0", 12.34)):
-        file = translator / "eval" / f"{name}.json"
-        file.write_text(json.dumps({"sacrebleu": score, "step": 1}))
+        (translator / "eval" / f"{name}.json").write_text(json.dumps({"sacrebleu": score}))
 
-    def scored(name, *options):
+    def exported(name, *options):
         argv = ["--workdir", str(translator), "--beam_size", "1", "--out", str(tmp_path / name)]
         export.main([*argv, *options])
         card = (tmp_path / name / "README.md").read_text()
         return re.findall(r"^\| dev \| sacrebleu \| (\S+) \|", card, re.M), card
 
-    assert scored("own", "--length_penalty", "0.6")[0] == ["30.00"]
-    assert scored("without", "--length_penalty", "0")[0] == ["12.34"]
-    scores, card = scored("other", "--length_penalty", "2")
+    assert exported("own", "--length_penalty", "0.6")[0] == ["30.00"]
+    assert exported("without", "--length_penalty", "0")[0] == ["12.34"]
+    scores, card = exported("other", "--length_penalty", "2")
     assert not scores and "--length_penalty 2" in card and "with these settings" in card
 
 
 def test_an_evaluation_takes_them(translator, capsys):
-    workdir = ["--workdir", str(translator)]
-    capsys.readouterr()
-    evaluate.main([*workdir, "--beam_size", "1", "--length_penalty", "1.5"])
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["split"] == "test-beam_size1-length_penalty1.5"
-    file = translator / "eval" / "test-beam_size1-length_penalty1.5.predictions.txt"
-    sources = (file.parent / f"{printed['split']}.sources").read_text().splitlines()
-    assert file.read_text().splitlines() == [
-        *map(str, load(translator, beam_size=1).predict(sources))
-    ]
+    split = scores(capsys, translator, "--beam_size", "1", "--length_penalty", "1.5")["split"]
+    assert split == "test-beam_size1-length_penalty1.5"
+    sources, predictions = (
+        (translator / "eval" / f"{split}.{ending}").read_text().splitlines()
+        for ending in ("sources", "predictions.txt")
+    )
+    assert predictions == [*map(str, load(translator, beam_size=1).predict(sources))]
     with pytest.raises(UserError, match=r"beam_size=0: at least 1|decode.beam_size"):
-        evaluate.main([*workdir, "--beam_size", "0"])
+        evaluate.main(["--workdir", str(translator), "--beam_size", "0"])
 
 
 def test_a_server_takes_them(translator):
@@ -129,8 +118,6 @@ def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
     assert next(load(out).predict([QUESTION])).answer == expected.answer
     with pytest.raises(UserError, match="has no program for count=3, answer_length=2"):
         load(out, answer_length=2)
-    capsys.readouterr()
-    evaluate.main(["--workdir", str(reader), "--answer_length", "1"])
-    split = json.loads(capsys.readouterr().out)["split"]
+    split = scores(capsys, reader, "--answer_length", "1")["split"]
     answers = json.loads((reader / "eval" / f"{split}.predictions.json").read_text())
     assert split.endswith("-answer_length1") and answers

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from attconv_jax.data.text import tokenize
 from common_jax.config import MeshConfig
 from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
@@ -19,38 +20,30 @@ from common_jax.training.mesh import make_mesh
 from common_jax.training.run_folder import RunFolder
 from csan_jax.data.subwords import END, Subwords
 from launch import train
-from tests.launch.commands import fails
-from tests.launch.test_changed_data import FAMILIES, arguments, vocabulary
-from tests.launch.test_other_files import NAMES, score, write
+from tests.families.runs import FAMILIES
+from tests.launch.commands import fails, scores
+from tests.launch.test_changed_data import LONGER, vocabulary
 from tests.launch.tiny_runs import result
 
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def trained(request, tmp_path_factory):
-    """A family, and the folder of its files and its run."""
-    folder = write(request.param, tmp_path_factory.mktemp(request.param))
-    train.main(arguments(request.param, folder))
-    return request.param, folder
+FROZEN = {"optimizer.learning_rate": 1e-30}
 
 
 def fine_tuning(family, folder, source, run="tuned", **changes):
-    run_folder = str(source / "run")
-    values = {"train.init_from": run_folder, "data.vocabulary_from": run_folder}
-    return arguments(family, folder, run, **{**values, **changes})
+    values = dict.fromkeys(("train.init_from", "data.vocabulary_from"), source / "run")
+    return family.arguments(folder, run, **{**values, **changes})
 
 
 @pytest.mark.slow_for("qanet")
 def test_a_run_continues_with_the_vocabulary_and_the_parameters_of_another(trained, tmp_path):
     family, source = trained
-    other = write(family, tmp_path / "other", first=11)
-    frozen = {"optimizer.learning_rate": 1e-30}
-    train.main(fine_tuning(family, other, source, **frozen))
+    other = family.written(tmp_path, first=11)
+    train.main(fine_tuning(family, other, source, **FROZEN))
     assert vocabulary(other / "tuned") == vocabulary(source / "run")
     first, tuned = _parameters(source / "run"), _parameters(other / "tuned")
     for name, value in tuned.items():
         # the moving average rounds, and a step moves what is 0
         np.testing.assert_allclose(value, first[name], rtol=1e-5, atol=1e-25)
-    _require_encoded(family, read_task(RunFolder(other / "tuned")), other)
+    _require_encoded(family.name, read_task(RunFolder(other / "tuned")), other)
     with pytest.raises(UserError, match=r"another vocabulary than this run; data\.vocab"):
         train.main(fine_tuning(family, other, source, "wrong", **{"data.vocabulary_from": ""}))
 
@@ -74,7 +67,7 @@ def _require_encoded(family, task, folder):
     if family == "attconv":
         text = (folder / "train.tsv").read_text().splitlines()[0].split("\t")[1]
         ids = Corpus.open(task.data.path / "train").row(0, "first")
-        assert ids.tolist() == words.word_ids(text.split())
+        assert ids.tolist() == words.word_ids(tokenize(text, "english"))
     else:
         article = json.loads((folder / "train.json").read_text())["data"][0]["paragraphs"][0]
         ids = Corpus.open(task.data.path / "train" / "questions").row(0, "words")
@@ -84,37 +77,36 @@ def _require_encoded(family, task, folder):
 
 @pytest.mark.slow_for("csan", "qanet")
 def test_a_fine_tuned_run_needs_the_other_one_only_at_its_start(trained, tmp_path, capsys):
-    family, source = trained[0], tmp_path / "source"
-    shutil.copytree(trained[1] / "run", source / "run")
-    other = write(family, tmp_path / "other", first=11)
+    family, folder = trained
+    source = tmp_path / "source"
+    shutil.copytree(folder / "run", source / "run")
+    other = family.written(tmp_path / "other", first=11)
     train.main(fine_tuning(family, other, source))
     before = result(other / "tuned")["metrics"]["test"]
     with pytest.raises(UserError, match=r"differs in data\.vocabulary_from"):
         train.main(fine_tuning(family, other, source, **{"data.vocabulary_from": ""}))
     shutil.rmtree(source)
-    printed = score(capsys, other / "tuned")
-    assert {name: printed[name] for name in before} == pytest.approx(before)
-    printed = score(capsys, other / "tuned", "--data", other / NAMES[family], "--name", "new")
-    assert {name: printed[name] for name in before} == pytest.approx(before)
-    train.main(fine_tuning(family, other, source, **{"train.steps": 6}))
+    for flags in ([], ["--data", other / family.test, "--name", "new"]):
+        printed = scores(capsys, other / "tuned", *flags)
+        assert {name: printed[name] for name in before} == pytest.approx(before)
+    train.main(fine_tuning(family, other, source, **LONGER))
     assert result(other / "tuned")["resumed_from"] == [4]
+    shutil.rmtree(other / "cache")
     with pytest.raises(UserError, match=r"data\.vocabulary_from=.*run: no run or export with a"):
-        shutil.rmtree(other / "cache")
         train.main(fine_tuning(family, other, source, "second"))
 
 
-def test_other_labels_get_a_new_output_layer(tmp_path, capsys):
+def test_other_labels_get_a_new_output_layer(tiny, tmp_path, capsys):
     """All other parameters are those of the first run; the new ones are those of a fresh run."""
-    source = write("attconv", tmp_path / "source")
-    train.main(arguments("attconv", source))
-    other = write("attconv", tmp_path / "other", first=11)
+    family = FAMILIES["attconv"]
+    source = tiny("attconv", tmp_path / "source")
+    other = family.written(tmp_path / "other", first=11)
     for path in other.glob("*.tsv"):
-        path.write_text(
-            path.read_text().replace("neutral", "contradiction").replace("contr", "no_contr")
-        )
-    fields = {"data.labels": "no_contradiction,entailment", "optimizer.learning_rate": 1e-30}
+        text = path.read_text().replace("neutral", "contradiction")
+        path.write_text(text.replace("contr", "no_contr"))
     capsys.readouterr()
-    train.main(fine_tuning("attconv", other, source, **fields))
+    fields = {"data.labels": "no_contradiction,entailment", **FROZEN}
+    train.main(fine_tuning(family, other, source, **fields))
     assert "new parameters, as the labels of" in capsys.readouterr().err
     first, tuned = _parameters(source / "run"), _parameters(other / "tuned")
     task = read_task(RunFolder(other / "tuned"))
@@ -126,27 +118,22 @@ def test_other_labels_get_a_new_output_layer(tmp_path, capsys):
         np.testing.assert_allclose(value, getattr(expected, "value", expected), atol=1e-25)
 
 
-UNFIT = {
+UNFIT = {  # and what the message names
     "csan": [
-        ({"data.vocab_size": 320}, "data.vocab_size=320: .* has 310 pieces of the source,"),
-        (
-            {"data.joint_vocabulary": False, "model.tie": "none"},
-            "joint_vocabulary=False: .* has joint.model",
-        ),
+        ({"data.vocab_size": 320}, "data.vocab_size=320: .* 310"),
+        ({"data.joint_vocabulary": False, "model.tie": "none"}, "joint_vocabulary=False: .* joint"),
     ],
     "qanet": [
-        ({"words.rows": 9}, "words.rows=9: .*vocabulary has [0-9]+; set it to that run"),
-        ({"words.char_rows": 9}, "words.char_rows=9: .*vocabulary has [0-9]+; set it"),
+        ({"words.rows": 9}, "words.rows=9: .*vocabulary has [0-9]+"),
+        ({"words.char_rows": 9}, "words.char_rows=9: .*vocabulary has [0-9]+"),
     ],
-    "attconv": [({"words.rows": 5}, "words.rows=5: .*vocabulary has [0-9]+; set it to that run")],
+    "attconv": [({"words.rows": 5}, "words.rows=5: .*vocabulary has [0-9]+")],
 }
 
 
-def test_a_vocabulary_that_does_not_fit_the_config_is_refused(
-    trained, tmp_path, monkeypatch, capsys
-):
+def test_a_vocabulary_that_does_not_fit_is_refused(trained, tmp_path, monkeypatch, capsys):
     family, source = trained
-    other = write(family, tmp_path, first=11)
-    for fields, words in UNFIT[family]:
+    other = family.written(tmp_path, first=11)
+    for fields, named in UNFIT[family.name]:
         line = fails(monkeypatch, capsys, fine_tuning(family, other, source, **fields))
-        assert re.search(words, line)
+        assert re.search(named, line)

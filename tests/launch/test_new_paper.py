@@ -1,18 +1,19 @@
 """A new paper needs only a config and a task for all commands (docs/adding_a_paper.md)."""
 
-import json
-
 import pytest
 from starlette.testclient import TestClient
 
 from common_jax.deploy import load_model
 from common_jax.errors import UserError
-from launch import evaluate, export, predict, train
+from launch import export, predict, train
 from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import served
-from tests.launch.commands import answers, toy_config
+from tests.launch.commands import answers, scores, toy_config
+from tests.launch.tiny_runs import result
+
+LINES = ["123", "456", "123"]
 
 
 @pytest.fixture(scope="module")
@@ -25,27 +26,20 @@ def run(tmp_path_factory):
 
 
 def test_it_is_trained_and_scored(run, capsys):
-    metrics = json.loads((run / "result.json").read_text())["metrics"]
-    evaluate.main(["--workdir", str(run)])
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == {"split": "test"} | {
-        name: pytest.approx(value) for name, value in metrics["test"].items()
-    }
+    expected = result(run)["metrics"]["test"]
+    printed = scores(capsys, run)
+    assert printed.pop("split") == "test" and printed == pytest.approx(expected)
 
 
-def test_it_answers_lines(run, monkeypatch, capsys):
-    lines = answers(monkeypatch, capsys, ["123", "456"], "--workdir", run)
-    assert len([float(line) for line in lines]) == 2
-
-
-def test_it_is_served(run, monkeypatch, capsys):
+def test_it_answers_lines_and_is_served(run, monkeypatch, capsys):
+    lines = answers(monkeypatch, capsys, LINES, "--workdir", run)
+    assert len([float(line) for line in lines]) == 3
     limits, metrics = Limits(), Metrics()
     model = served("sums", load_model(str(run)), limits, metrics)
     with TestClient(Service([model], limits, metrics, log=False).app) as client:
         assert "<textarea" in client.get("/models/sums").text
-        body = {"inputs": ["123", {"text": "456"}, "123"]}
+        body = {"inputs": [LINES[0], {"text": LINES[1]}, LINES[2]]}
         outputs = client.post("/v1/models/sums:predict", json=body).json()["outputs"]
-    lines = answers(monkeypatch, capsys, ["123", "456", "123"], "--workdir", run)
     assert [output["output"] for output in outputs] == lines
 
 
@@ -53,7 +47,7 @@ def test_its_option_is_a_flag_of_the_commands(run, tmp_path, monkeypatch, capsys
     export.main(["--workdir", str(run), "--out", str(tmp_path / "export")])
 
     def answer(*argv):
-        (line,) = answers(monkeypatch, capsys, ["123"], *argv)
+        (line,) = answers(monkeypatch, capsys, LINES[:1], *argv)
         return float(line)
 
     for model in (("--workdir", run), ("--model", tmp_path / "export")):

@@ -1,7 +1,6 @@
-"""The commands on a tiny QANet: train, evaluate, predict, export, report."""
+"""The commands on a tiny QANet: scores of files, answers about any text, a report."""
 
 import dataclasses
-import functools
 import gzip
 import json
 import os
@@ -15,78 +14,38 @@ from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.config import parse
 from common_jax.training.run_writer import RunWriter
 from launch import evaluate, predict, train
-from launch.api import evaluation
 from qanet_jax.data.synthetic import generate
-from tests.launch import commands, tiny_runs
-from tests.launch.commands import fails
-from tests.launch.tiny_runs import result
+from tests.families.runs import FAMILIES, SIZES
+from tests.launch import commands
+from tests.launch.commands import fails, scores
+from tests.launch.tiny_runs import evaluated, result
 from tests.real import needs_real_data, real_data
 
-TINY = {
-    **tiny_runs.EVERY_STEP,
-    **tiny_runs.TINY["qanet"],
-    "data.source": "files",
-    "data.train": "train.json",
-    "data.dev": "dev.json",
-    "data.test": "test.json",
-    "words.rows": 60,
-}
-
-
-def arguments(folder, run="run", **changes):
-    return commands.arguments("configs/qanet/quickstart.py", folder, run, **(TINY | changes))
-
-
-def write_data(folder):
-    for split, count in (("train", 40), ("dev", 6), ("test", 6)):
-        write_squad(folder / f"{split}.json", generate(count, 0, split))
+FAMILY = FAMILIES["qanet"]
+TESTED = SIZES["test"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("qanet")
-    write_data(folder)
-    train.main(arguments(folder))
-    return folder
-
-
-def test_train_leaves_the_files_of_the_contract(folder):
-    run = folder / "run"
-    assert set(result(run)["metrics"]) == {"dev", "test"}
-    assert set(result(run)["metrics"]["test"]) == {"exact_match", "f1"}
-    answers = json.loads((run / "eval" / "test.predictions.json").read_text())
-    assert len(answers) == 6 and all(answers.values())
-    results = commands.example_results(run, "test")
-    for name, value in result(run)["metrics"]["test"].items():
-        assert 100 * sum(results[name]) / 6 == pytest.approx(value)
+def folder(tiny, tmp_path_factory):
+    return tiny("qanet", tmp_path_factory.mktemp("qanet"))
 
 
 def test_another_file_is_scored_under_its_own_name(folder, capsys):
     run, path = folder / "run", folder / "other" / "test.json"
-    before = {file.name: file.read_bytes() for file in (run / "eval").iterdir()}
+    before = evaluated(run)
     path.parent.mkdir()
-    squad = generate(6, 0, "test")
+    squad = generate(TESTED, 0, "test")
     adversarial = [dataclasses.replace(q, id=f"{q.id}-high-conf-turk0") for q in squad.questions]
     write_squad(path, Squad(squad.contexts, [*squad.questions, *adversarial]))
-    evaluate.main(["--workdir", str(run), "--data", os.path.relpath(path), "--adversarial"])
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["split"], printed["questions"]) == ("test.json", 12)
+    printed = scores(capsys, run, "--data", os.path.relpath(path), "--adversarial")
+    assert (printed["split"], printed["questions"]) == ("test.json", 2 * TESTED)
     for name in ("f1", "f1_worst"):
         assert printed[name] == pytest.approx(result(run)["metrics"]["test"]["f1"])
     answers = json.loads((run / "eval" / "test.json.predictions.json").read_text())
-    assert len(answers) == 12
+    assert len(answers) == 2 * TESTED
     results = commands.example_results(run, "test.json")  # scores of the original questions
     assert results == commands.example_results(run, "test")
-    for name, content in before.items():
-        assert (run / "eval" / name).read_bytes() == content
-
-
-@pytest.mark.parametrize(
-    "file,name",
-    [("a/dev-v1.1.json.gz", "dev-v1.1"), ("x.jsonl", "x"), ("test.json.gz", "test.json.gz")],
-)
-def test_scores_of_a_file_do_not_have_the_name_of_a_split(file, name):
-    assert evaluation.name_of(file, ("dev", "test")) == name
+    assert before.items() <= evaluated(run).items()
 
 
 def test_questions_about_any_text_are_answered_from_it(folder, monkeypatch, capsys):
@@ -113,56 +72,6 @@ def test_questions_about_any_text_are_answered_from_it(folder, monkeypatch, caps
         assert crlf[span["start"] : span["end"]] == span["answer"] != ""
 
 
-@pytest.mark.slow
-def test_exports_answer_as_the_run_does(folder, monkeypatch, capsys):
-    squad = generate(1, 5, "test")
-    questions = [(squad.contexts[0], squad.questions[0].text)]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
-    ask = functools.partial(commands.answers, monkeypatch, capsys)
-    exports = commands.exports(folder, "--count", "5")
-    expected = ask(lines, "--workdir", folder / "run", "--count", "2")
-    assert json.loads(expected[0])["answer"] and len(json.loads(expected[0])["next"]) == 1
-    model = exports["stablehlo"]
-    assert commands.same_answers(ask(lines, "--model", model, "--count", "2"), expected)
-    # several windows; fewer words than requested spans
-    questions += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
-    expected = ask(lines, "--workdir", folder / "run", "--count", "5")
-    assert [len(json.loads(line)["next"]) for line in expected] == [4, 4, 0]
-    assert commands.same_answers(
-        commands.answered_without_a_model(model, lines, "--count", "5"), expected
-    )
-    with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
-        ask(lines, "--model", model, "--count", "6")
-
-
-def test_mistakes_are_one_line(folder, tmp_path, monkeypatch, capsys):
-    run = ["--workdir", str(folder / "run")]
-    empty, broken = str(tmp_path / "empty.txt"), str(tmp_path / "broken.txt")
-    Path(empty).write_bytes(b" \r\n")
-    Path(broken).write_bytes(b"abc\xff")
-    for argv, main, words in (
-        ([*run, "--question", "What?"], predict.main, "--context and --question belong together"),
-        ([*run, "--context", "no/file", "--question", "What?"], predict.main, "no/file: No such"),
-        (
-            [*run, "--context", empty, "--question", "What?"],
-            predict.main,
-            f"{empty}:1: the context",
-        ),
-        ([*run, "--context", empty, "--question", " "], predict.main, "--question: has no word"),
-        ([*run, "--context", broken, "--question", "x"], predict.main, "not UTF-8 (after 3 bytes)"),
-        ([*run, "--data", "no/file"], evaluate.main, "no/file: no such file"),
-        ([*run, "--data", "x", "--split", "dev"], evaluate.main, "instead of --split"),
-        ([*run, "--predictions", "x"], evaluate.main, "--predictions does not go with --workdir"),
-        (["--task", "squad", "--split", "dev"], evaluate.main, "--split does not go with --task"),
-        (["--task", "squad", "--average", "1"], evaluate.main, "--average does not go with"),
-        (["--task", "squad"], evaluate.main, "--task needs --predictions and --data"),
-        (arguments(tmp_path, **{"words.rows": 0}), train.main, "data.vectors"),
-        (arguments(tmp_path, **{"data.stride": 400}), train.main, "data.stride=400"),
-    ):
-        assert words in fails(monkeypatch, capsys, argv, main)
-
-
 def test_a_run_without_a_vocabulary_takes_no_file(tmp_path, monkeypatch, capsys):
     RunWriter(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
     argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
@@ -172,48 +81,59 @@ def test_a_run_without_a_vocabulary_takes_no_file(tmp_path, monkeypatch, capsys)
 PUBLISHED = "squad/dev-predictions-match-lstm-ensemble.json.gz"
 
 
-def score(answers, data, capsys, *flags):
-    evaluate.main(["--task", "squad", "--predictions", str(answers), "--data", str(data), *flags])
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture
+def scored(tmp_path, capsys):
+    """The scores of predictions for questions: files, or what to write to them."""
+
+    def score(answers, data, *flags):
+        argv = ["--task", "squad", *flags]
+        for flag, content in (("--predictions", answers), ("--data", data)):
+            path = content if isinstance(content, Path) else tmp_path / f"{flag[2:]}.json"
+            if path is not content:
+                path.write_text(json.dumps(content))
+            argv += [flag, str(path)]
+        evaluate.main(argv)
+        return json.loads(capsys.readouterr().out)
+
+    return score
 
 
 @needs_real_data
-def test_a_published_systems_predictions_have_its_scores(capsys):
-    scores = score(real_data(PUBLISHED), real_data("squad/dev-v1.1.json.gz"), capsys)
-    assert (scores.pop("questions"), scores.pop("unanswered")) == (10_570, 0)
-    assert {k: round(v, 3) for k, v in scores.items()} == {"exact_match": 67.635, "f1": 76.756}
+def test_a_published_systems_predictions_have_its_scores(scored):
+    found = scored(real_data(PUBLISHED), real_data("squad/dev-v1.1.json.gz"))
+    assert (found.pop("questions"), found.pop("unanswered")) == (10_570, 0)
+    assert {k: round(v, 3) for k, v in found.items()} == {"exact_match": 67.635, "f1": 76.756}
 
 
 @needs_real_data
-def test_adversarial_squad_is_scored_by_both_rules(tmp_path, capsys):
+def test_adversarial_squad_is_scored_by_both_rules(scored):
     """A system that answers all variants right has the score of the originals by both rules."""
     data = real_data("squad_adversarial/sample1k-HCVerifyAll.json.gz")
     published = json.loads(gzip.decompress(real_data(PUBLISHED).read_bytes()))
     articles = json.loads(gzip.decompress(data.read_bytes()))["data"]
     ids = [q["id"] for a in articles for p in a["paragraphs"] for q in p["qas"]]
     answers = {key: published[key.split("-")[0]] for key in ids}
-    (tmp_path / "answers.json").write_text(json.dumps(answers))
-    scores = score(tmp_path / "answers.json", data, capsys)
-    assert (scores["questions"], scores["unanswered"]) == (3560, 0)
-    assert 50 < scores["exact_match"] == scores["exact_match_worst"] < scores["f1"]
-    answers |= {key: "x" for key in ids if key.endswith("-turk0")}
-    (tmp_path / "answers.json").write_text(json.dumps(answers))
-    fooled = score(tmp_path / "answers.json", data, capsys)
-    assert fooled["f1"] < scores["f1"] - 20
+    found = scored(answers, data)
+    assert (found["questions"], found["unanswered"]) == (3560, 0)
+    assert 50 < found["exact_match"] == found["exact_match_worst"] < found["f1"]
+    fooled = scored(answers | {key: "x" for key in ids if key.endswith("-turk0")}, data)
+    assert fooled["f1"] < found["f1"] - 20
 
 
-def one_question(*answers):
-    question = {"id": "1", "question": "q", "answers": [*answers]}
-    return {"data": [{"paragraphs": [{"context": "a b c", "qas": [question]}]}]}
+def in_squad(*qas, context="a b c"):
+    return {"data": [{"paragraphs": [{"context": context, "qas": [*qas]}]}]}
 
 
-def test_only_the_texts_of_answers_are_read(tmp_path, capsys):
+def question(key, *texts):
+    answers = [{"text": text, "answer_start": 0} for text in texts]
+    return {"id": key, "question": "q", "answers": answers}
+
+
+def test_only_the_texts_of_answers_are_read(scored):
     """As the official scorer, which ignores the positions of answers."""
-    (tmp_path / "data.json").write_text(json.dumps(one_question({"text": "b", "answer_start": 0})))
-    (tmp_path / "answers.json").write_text('{"1": "B.", "2": "x"}')
-    scores = score(tmp_path / "answers.json", tmp_path / "data.json", capsys)
-    assert scores == {"exact_match": 100, "f1": 100, "questions": 1, "unanswered": 0}
-    assert type(scores["questions"]) is int
+    found = scored({"1": "B.", "2": "x"}, in_squad(question("1", "b")))
+    assert found == {"exact_match": 100, "f1": 100, "questions": 1, "unanswered": 0}
+    assert type(found["questions"]) is int
 
 
 def official(predictions, data):
@@ -250,67 +170,52 @@ IDS = {
 
 
 @pytest.mark.parametrize("ids", IDS.values(), ids=IDS.keys())
-def test_scores_are_the_official_ones_whatever_the_ids(ids, tmp_path, capsys):
-    texts = ["red cat", "blue dog", "green"]
+def test_scores_are_the_official_ones_whatever_the_ids(ids, scored, tmp_path):
     answers = dict(zip(ids, ["the red cat", "dog!", "green"], strict=True))
-    qas = [
-        {"id": key, "question": "q", "answers": [{"text": text, "answer_start": 0}]}
-        for key, text in zip(ids, texts, strict=True)
-    ]
-    data = {"data": [{"paragraphs": [{"context": "c", "qas": qas}]}]}
-    (tmp_path / "data.json").write_text(json.dumps(data))
-    (tmp_path / "answers.json").write_text(json.dumps(answers))
-    scores = score(tmp_path / "answers.json", tmp_path / "data.json", capsys)
-    assert {name: scores[name] for name in ("exact_match", "f1")} == pytest.approx(
-        official(answers, data)
-    )
-    assert "f1_worst" not in scores and scores["exact_match"] == pytest.approx(200 / 3)
-    asked = score(tmp_path / "answers.json", tmp_path / "data.json", capsys, "--adversarial")
-    assert asked["exact_match_worst"] < scores["exact_match"] and "f1_worst" in asked
+    texts = ["red cat", "blue dog", "green"]
+    data = in_squad(*map(question, ids, texts))
+    found = scored(answers, data)
+    exact = {name: found[name] for name in ("exact_match", "f1")}
+    assert exact == pytest.approx(official(answers, data))
+    assert "f1_worst" not in found and found["exact_match"] == pytest.approx(200 / 3)
+    asked = scored(answers, data, "--adversarial")
+    assert asked["exact_match_worst"] < found["exact_match"] and "f1_worst" in asked
     published = tmp_path / "sample1k-HCVerifyAll.json.gz"
     published.write_bytes(gzip.compress(json.dumps(data).encode()))
-    assert score(tmp_path / "answers.json", published, capsys) == asked
+    assert scored(answers, published) == asked
 
 
 def test_a_text_without_spaces_is_refused_unless_accepted(folder, tmp_path, monkeypatch, capsys):
     context = "巴黎是法国的首都。阿达一九〇一年生于罗马。"
-    for name in ("train", "dev", "test"):
-        starts = [context.index(text) for text in ("巴黎", "罗马")]
-        answers = [Answer(text, at) for text, at in zip(("巴黎", "罗马"), starts, strict=True)]
-        questions = [Question(str(n), "哪里", 0, (answer,)) for n, answer in enumerate(answers * 3)]
-        write_squad(tmp_path / f"{name}.json", Squad([context], questions))
-    english = [*arguments(tmp_path), "--config.words.rule=english"]
-    line = fails(monkeypatch, capsys, [*english, "--prepare"], train.main)
-    assert line.startswith(
-        "error: train (train.json): 6 of 6 questions have no gold answer of whole words ("
-    )
-    assert (
-        "('巴黎' in '巴黎是法国的首都', '罗马' in '阿达一九〇一年生于罗马'), which no" in line
-        and "data.max_unreachable_answers (now 0.1)" in line
-    )
-    accepted = {"data.max_unreachable_answers": 1.0}
-    train.main([*arguments(tmp_path, **accepted), "--prepare"])
-    other = ["--workdir", str(folder / "run"), "--data", str(tmp_path / "test.json")]
-    evaluate.main(other)
-    assert json.loads(capsys.readouterr().out)["exact_match"] == 0
+    answers = [Answer(text, context.index(text)) for text in ("巴黎", "罗马")] * 3
+    questions = [Question(str(n), "哪里", 0, (answer,)) for n, answer in enumerate(answers)]
+    for split in SIZES:
+        write_squad(tmp_path / f"{split}.json", Squad([context], questions))
+    english = [*FAMILY.arguments(tmp_path), "--config.words.rule=english", "--prepare"]
+    line = fails(monkeypatch, capsys, english)
+    assert "train (train.json): 6 of 6 questions have no gold answer of whole words" in line
+    assert "('巴黎' in '巴黎是法国的首都', '罗马' in '阿达一九〇一年生于罗马')" in line
+    assert "data.max_unreachable_answers (now 0.1)" in line
+    accepted = FAMILY.arguments(tmp_path, **{"data.max_unreachable_answers": 1.0})
+    train.main([*accepted, "--prepare"])
+    assert scores(capsys, folder / "run", "--data", tmp_path / "test.json")["exact_match"] == 0
 
 
-SQUAD = {
-    "broken": ('{"data": [', "dev.json:1:", "not JSON"),
-    "shape": ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "data[0].paragraphs[0].qas[0]", "id"),
-    "unanswerable": (json.dumps(one_question()), "qas[0]", "no answers"),
-    "empty": ('{"data": []}', "dev.json", "no question"),
+INVALID = {  # and what the message names
+    "broken": ('{"data": [', r"dev\.json:1:.*not JSON"),
+    "shape": (json.dumps(in_squad({})), r"data\[0\]\.paragraphs\[0\]\.qas\[0\].*id"),
+    "unanswerable": (json.dumps(in_squad(question("1"))), r"qas\[0\].*no answers"),
+    "empty": ('{"data": []}', r"dev\.json.*no question"),
 }
 
 
-@pytest.mark.parametrize("name", SQUAD)
-def test_invalid_questions_are_one_line_with_their_location(name, tmp_path, monkeypatch, capsys):
-    text, place, words = SQUAD[name]
-    (tmp_path / "dev.json").write_text(text)
-    (tmp_path / "answers.json").write_text('{"1": "b"}')
-    files = ["--predictions", str(tmp_path / "answers.json"), "--data", str(tmp_path / "dev.json")]
-    line = fails(monkeypatch, capsys, ["--task", "squad", *files], evaluate.main)
-    assert place in line and words in line and "on_bad_example" not in line
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_questions_are_one_line_with_their_location(name, scored, tmp_path):
+    content, named = INVALID[name]
+    (tmp_path / "dev.json").write_text(content)
+    with pytest.raises(UserError, match=named) as error:
+        scored({"1": "b"}, tmp_path / "dev.json")
+    assert "on_bad_example" not in str(error.value) and "\n" not in str(error.value)
 
 
 def test_report_has_kinds_of_questions(folder):
@@ -321,13 +226,13 @@ def test_report_has_kinds_of_questions(folder):
         "Span extraction: pictures of an example of test",
     ]
     assert "run: context-query attention" in page and "no picture" not in page
-    scored = json.loads((folder / "run" / "eval" / "test.json").read_text())
-    low, high = scored["intervals"]["f1"]
+    stored = json.loads((folder / "run" / "eval" / "test.json").read_text())
+    low, high = stored["intervals"]["f1"]
     results = commands.example_results(folder / "run", "test")
-    assert scored["f1"] == pytest.approx(100 * sum(results["f1"]) / scored["questions"])
-    assert f"{scored['f1']:.2f} ({low:.2f} to {high:.2f})" in page
+    assert stored["f1"] == pytest.approx(100 * sum(results["f1"]) / stored["questions"])
+    assert f"{stored['f1']:.2f} ({low:.2f} to {high:.2f})" in page
     for kinds in ("by_question_type", "by_answer_length"):
-        counts = [count for count, *_ in scored[kinds].values()]
-        weighted = sum(count * f1 for count, _, f1 in scored[kinds].values()) / sum(counts)
-        assert sum(counts) == scored["questions"]
-        assert weighted == pytest.approx(scored["f1"], abs=0.01)
+        counts = [count for count, *_ in stored[kinds].values()]
+        weighted = sum(count * f1 for count, _, f1 in stored[kinds].values()) / sum(counts)
+        assert sum(counts) == stored["questions"]
+        assert weighted == pytest.approx(stored["f1"], abs=0.01)
