@@ -127,8 +127,8 @@ def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsy
 
 def test_a_call_of_several_steps_has_batches_of_one_shape(tmp_path):
     path = tmp_path / "train.json"
-    config = small_config(tmp_path, **{"data.max_shapes": 8})
-    main(["train", *config, "--steps", "6", "--json", str(path)])
+    config = small_config(tmp_path, **{"data.max_shapes": 2})
+    main(["train", *config, "--steps", "4", "--json", str(path)])
     rows = {row["measure"]: row for row in json.loads(path.read_text())["rows"]}
     assert rows["shapes"]["2 a call"] > 1
     assert rows["padding_fraction"]["2 a call"] == rows["padding_fraction"]["1 a call"]

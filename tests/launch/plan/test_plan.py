@@ -27,7 +27,7 @@ needs_tpu = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("family", "changes"),
     [
-        ("csan", {"data.examples": 300}),
+        pytest.param("csan", {"data.examples": 300}, marks=pytest.mark.slow),
         pytest.param(
             *("csan", {"data.examples": 300, "data.batching": "packed", "data.row_tokens": 64}),
             marks=pytest.mark.slow,
@@ -36,7 +36,9 @@ needs_tpu = pytest.mark.skipif(
             *("qanet", {"data.examples": 30, "data.holdout_size": 5, "mesh.fsdp": 2}),
             marks=pytest.mark.slow,
         ),
-        ("attconv", {"data.examples": 100, "data.holdout_size": 50, "train.steps_per_call": 1}),
+        pytest.param(
+            *("attconv", {"data.examples": 100, "data.holdout_size": 50}), marks=pytest.mark.slow
+        ),
         ("attconv", "ranking"),
     ],
 )

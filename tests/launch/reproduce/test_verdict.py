@@ -47,29 +47,30 @@ def judge(values, than=None, pooled=None, example_error=0.0, within=None):
     return verdict_module.judge(evidence, within)
 
 
-def simulated(effect, seeds, noise, random):
-    """Verdicts on simulated differences with the true difference `effect`."""
+def decided(evidence, within=None):
+    """Whether the claim of each draw holds, and whether it fails."""
+    low, high = evidence.interval()
+    if within is None:
+        return low > 0, high < 0
+    return (-within < low) & (high < within), (low > within) | (high < -within)
+
+
+def simulated(effect, seeds, noise, random, count=TRIALS):
+    """Draws of a difference with the true value `effect`."""
     of_seeds, of_examples = noise
-    for _ in range(TRIALS):
-        shared = random.normal(0, of_examples)
-        values = random.normal(effect + shared, of_seeds, seeds)
-        yield judge(values.tolist(), example_error=of_examples)
+    values = random.normal(effect, of_seeds, (count, seeds))
+    values += random.normal(0, of_examples, (count, 1))
+    return evidence_module._evidence([values], 0.0, None, of_examples)
 
 
 def simulated_tables(rows, random, effect=0.0, example_error=0.0):
-    """Verdicts on the first two rows of simulated tables, with a true difference."""
-    for _ in range(TRIALS):
-        values = drawn(rows, random, effect + random.normal(0, example_error))
-        yield judge(*values[:2], pooled_deviation(values), example_error)
-
-
-def drawn(rows, random, effect):
-    """The values of each row's seeds; those of the first are larger by `effect`."""
-    effects = [effect, *[0.0] * (len(rows) - 1)]
-    return [
-        random.normal(mean, deviation, seeds).tolist()
-        for mean, (deviation, seeds) in zip(effects, rows, strict=True)
-    ]
+    """Draws of tables: all values, and the difference of the first two rows, whose true value is
+    `effect`."""
+    values = np.full((TRIALS, len(rows), max(seeds for _, seeds in rows)), np.nan)
+    for row, (deviation, seeds) in enumerate(rows):
+        values[:, row, :seeds] = random.normal(0, deviation, (TRIALS, seeds))
+    values[:, 0] += effect + random.normal(0, example_error, (TRIALS, 1))
+    return values, Trials(values).difference(0, 1, example_error=example_error)
 
 
 def detectable(seeds, noise, **options):
@@ -80,37 +81,36 @@ def detectable(seeds, noise, **options):
     return judge(spread.tolist(), example_error=of_examples, **options).detectable
 
 
-def share(verdicts, decision):
-    return np.mean([verdict.decision == decision for verdict in verdicts])
+@pytest.mark.parametrize("within", [None, 1.0])
+def test_the_verdict_on_each_draw_is_that_on_it_alone(within):
+    values, evidence = simulated_tables(NOISY_PAIR, np.random.default_rng(6), 1.5, 0.3)
+    held, failed = decided(evidence, within)
+    for draw in range(200):
+        one = Trials(values[draw : draw + 1]).difference(0, 1, example_error=0.3)
+        decision = verdict_module.judge(one, within).decision
+        assert (decision == "holds", decision == "fails") == (held[draw], failed[draw])
 
 
 @each_design
-def test_without_an_effect_at_most_5_percent_are_confirmed(seeds, noise):
-    verdicts = [*simulated(0.0, seeds, noise, np.random.default_rng(0))]
-    for decision in ("holds", "fails"):
-        assert share(verdicts, decision) <= 0.05
+def test_without_an_effect_at_most_5_percent_are_decided(seeds, noise):
+    held, failed = decided(simulated(0.0, seeds, noise, np.random.default_rng(0)))
+    assert max(held.mean(), failed.mean()) <= 0.05
 
 
 @pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("example_error", [0.0, 0.5])
-def test_without_an_effect_at_most_5_percent_are_confirmed_in_a_table(rows, example_error):
+def test_without_an_effect_at_most_5_percent_are_decided_in_a_table(rows, example_error):
     """Also where the deviations of the rows differ, and the claim's rows are the noisy ones."""
     random = np.random.default_rng(3)
-    verdicts = [*simulated_tables(rows, random, example_error=example_error)]
-    for decision in ("holds", "fails"):
-        assert share(verdicts, decision) <= 0.058  # 0.05 and the error of 3,000 tables
+    _, evidence = simulated_tables(rows, random, example_error=example_error)
+    held, failed = decided(evidence)
+    assert max(held.mean(), failed.mean()) <= 0.058  # 0.05 and the error of 3,000 tables
 
 
 def test_pooling_finds_smaller_effects_than_the_two_rows_alone():
-    powers = []
-    for pooled in (True, False):
-        random, confirmed = np.random.default_rng(4), 0
-        for _ in range(TRIALS):
-            values = drawn(EQUAL, random, 2.5)
-            deviation = pooled_deviation(values) if pooled else None
-            confirmed += judge(*values[:2], deviation).decision == "holds"
-        powers.append(confirmed / TRIALS)
-    assert powers[0] > powers[1] + 0.1
+    values, pooled = simulated_tables(EQUAL, np.random.default_rng(4), 2.5)
+    alone = evidence_module._evidence([values[:, 0], values[:, 1]], 0.0, None, 0.0)
+    assert decided(pooled)[0].mean() > decided(alone)[0].mean() + 0.1
 
 
 def test_a_noisy_row_does_not_widen_the_interval_of_rows_with_five_seeds():
@@ -123,33 +123,29 @@ def test_a_noisy_row_does_not_widen_the_interval_of_rows_with_five_seeds():
 
 
 @each_design
-def test_at_the_smallest_detectable_effect_80_percent_are_confirmed(seeds, noise):
-    verdicts = simulated(detectable(seeds, noise), seeds, noise, np.random.default_rng(1))
-    assert share([*verdicts], "holds") >= 0.785  # of 3,000 trials: 0.8 +- 0.007
+def test_at_the_smallest_detectable_effect_80_percent_are_decided(seeds, noise):
+    evidence = simulated(detectable(seeds, noise), seeds, noise, np.random.default_rng(1))
+    assert decided(evidence)[0].mean() >= 0.785  # of 3,000 trials: 0.8 +- 0.007
 
 
 @pytest.mark.parametrize("rows", [EQUAL, *([(1.0, 8), (1.0, seeds), (1.0, 3)] for seeds in (3, 5))])
 @pytest.mark.parametrize("example_error", [0.0, 0.5])
-def test_at_the_smallest_detectable_effect_of_a_table_80_percent_are_confirmed(rows, example_error):
+def test_at_the_smallest_detectable_effect_of_a_table_80_percent_are_decided(rows, example_error):
     exact = [np.linspace(-1, 1, seeds) for _, seeds in rows]
     exact = [(values / values.std(ddof=1)).tolist() for values in exact]
     effect = judge(*exact[:2], pooled_deviation(exact), example_error).detectable
-    verdicts = simulated_tables(rows, np.random.default_rng(5), effect, example_error)
-    assert abs(share([*verdicts], "holds") - 0.8) < 0.02
+    _, evidence = simulated_tables(rows, np.random.default_rng(5), effect, example_error)
+    assert abs(decided(evidence)[0].mean() - 0.8) < 0.02
 
 
 @each_design
 def test_equal_systems_are_comparable_and_those_that_differ_by_the_bound_are_not(seeds, noise):
     """With probabilities of 80 % at the bound `detectable`, and of at most 5 %."""
-    of_seeds, of_examples = noise
     bound, random = detectable(seeds, noise, within=1.0), np.random.default_rng(2)
-    confirmed = {}
-    for effect, count in ((0.0, 4 * TRIALS), (bound, TRIALS)):  # 0.8 +- 0.004
-        seen = effect + random.normal(0, of_seeds, (count, seeds))
-        seen += random.normal(0, of_examples, (count, 1))
-        verdicts = [judge(each.tolist(), example_error=of_examples, within=bound) for each in seen]
-        confirmed[effect] = share(verdicts, "holds")
-    assert confirmed[0.0] >= 0.785 and confirmed[bound] <= 0.05
+    equal = simulated(0.0, seeds, noise, random, 4 * TRIALS)  # 0.8 +- 0.004
+    different = simulated(bound, seeds, noise, random)
+    assert decided(equal, bound)[0].mean() >= 0.785
+    assert decided(different, bound)[0].mean() <= 0.05
 
 
 def test_the_interval_is_students_with_the_pooled_deviation():

@@ -266,6 +266,7 @@ def test_a_sweep_from_python_is_that_of_the_command(trained, config):
     assert all(f'<td class="number">{rate}</td>' in page for rate in rates)
 
 
+@pytest.mark.slow
 def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
     argv = ["--config", config, *GRID, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "launch.sweep", *argv]
