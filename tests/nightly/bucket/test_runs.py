@@ -1,152 +1,28 @@
 """Runs in a bucket equal runs on a disk, also when they are killed, locked out or badly served.
 
-The service is an emulator (`tests.bucket.emulator`):
-
-  uv run pytest -m bucket -n 0
+The service is an emulator (`tests.bucket.emulator`).
 """
 
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
 
-from tests.bucket.emulator import BUCKET, running
+from tests.bucket.emulator import BUCKET
 from tests.launch.commands import ROOT, toy_config
-from tests.launch.tiny_runs import TIMES, start
-
-pytestmark = pytest.mark.bucket
-
-RHYTHM = {
-    "train.steps": 60,
-    "train.evaluate_every": 20,
-    "train.checkpoint_every": 5,
-    "train.log_every": 5,
-}
-LEASE = 6.0  # seconds
-
-
-@pytest.fixture(scope="module")
-def emulator():
-    with running() as service:
-        yield service
-
-
-@pytest.fixture
-def service(emulator):
-    emulator.reset()
-    return emulator
-
-
-class Machine:
-    """A home folder of its own, from which commands use the service."""
-
-    def __init__(self, folder, service):
-        self.folder, self._service = folder, service
-        (folder / "home").mkdir(parents=True)
-        self.environment = {
-            **service.environment,
-            "HOME": str(folder / "home"),
-            "CONV_ATTENTION_LEASE_SECONDS": str(LEASE),
-        }
-
-    def train(self, run, *, config=None, log="log", steps=None, **overrides):
-        """Starts training, of the toy task unless there is a config; its messages are in `log`."""
-        values = (RHYTHM if config is None else {}) | overrides
-        values |= {"train.steps": steps} if steps else {}
-        config = config or toy_config(self.folder)
-        compiled = self.folder.parent / "compiled"
-        return start(config, values, run, 1, self.folder / log, (), compiled, self.environment)
-
-    def run(self, command, *arguments, stdin=""):
-        """The result of a command."""
-        environment = {**os.environ, **self.environment, "JAX_PLATFORMS": "cpu"}
-        environment |= {"XLA_FLAGS": "", "PYTHONPATH": str(ROOT)}
-        argv = [sys.executable, "-m", f"launch.{command}", *map(str, arguments)]
-        return subprocess.run(
-            argv, input=stdin, capture_output=True, text=True, env=environment, cwd=ROOT
-        )
-
-    def error(self, log="log"):
-        """The only line in a log."""
-        (line,) = (self.folder / log).read_text().splitlines()
-        return line
-
-    def files(self):
-        """The names of the files in the home folder."""
-        home = self.folder / "home"
-        return {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
-
-
-@pytest.fixture
-def machine(tmp_path, service):
-    return Machine(tmp_path / "machine", service)
-
-
-@pytest.fixture(scope="module")
-def on_disk(tmp_path_factory, emulator):
-    """The folder of a run on a disk."""
-    machine = Machine(tmp_path_factory.mktemp("disk") / "machine", emulator)
-    assert machine.train(machine.folder / "run").wait(120) == 0
-    return machine.folder / "run"
-
-
-def objects(service, run):
-    """The content of a run's objects, by name."""
-    return {k.removeprefix(f"{run}/"): v for k, v in service.objects(f"{run}/").items()}
-
-
-def comparable(text):
-    """The lines of a log without times and restarts."""
-    lines = [json.loads(line) for line in text.splitlines()]
-    lines = [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
-    return [line for line in lines if len(line) > 1]
-
-
-def require_equal(service, run, on_disk, resumed=0):
-    """Requires that a run in the bucket equals one on a disk."""
-    actual = objects(service, run)
-    result = json.loads(actual["result.json"])
-    wanted = json.loads((on_disk / "result.json").read_text())
-    for name in ("parameters_sha256", "metrics", "steps", "best_step"):
-        assert result[name] == wanted[name]
-    assert len(result["resumed_from"]) == resumed
-    logs = [actual["metrics.jsonl"].decode(), (on_disk / "metrics.jsonl").read_text()]
-    lines = [*map(comparable, logs)]
-    if resumed:  # a line whose steps are of two processes has the loss of the later ones
-        lines = [[line for line in log if "split" in line] for log in lines]
-    assert lines[0] == lines[1]
-    for file in (on_disk / "eval").iterdir():
-        assert actual[f"eval/{file.name}"] == file.read_bytes()
-    names = lambda paths: {re.sub("state/.*|events.*", "", path) for path in paths}
-    files = (path for path in on_disk.rglob("*") if path.is_file())
-    local = names(path.relative_to(on_disk).as_posix() for path in files)
-    assert names(actual) == local - {"lock"}
-    return result
-
-
-def holder(service):
-    """The process that has locked the run."""
-    content = service.objects("runs/toy/lock").get("runs/toy/lock", b"process 0 ").decode()
-    return int(content.split()[1])
-
-
-def reach(service, run, step, process=None):
-    """Waits until a run has saved a step."""
-    name = f"{run}/checkpoints/{step}/commit_success.txt"
-    while service.generation(name) == "0":
-        assert process is None or process.poll() is None
-        time.sleep(0.01)
-
-
-def kill(process):
-    process.kill()
-    process.wait()
+from tests.nightly.bucket.machines import (
+    LEASE,
+    RHYTHM,
+    Machine,
+    holder,
+    kill,
+    objects,
+    reach,
+    require_equal,
+)
 
 
 def test_a_killed_run_equals_one_on_a_disk(machine, service, on_disk):
@@ -161,7 +37,6 @@ def test_a_killed_run_equals_one_on_a_disk(machine, service, on_disk):
     assert not (ROOT / "gs:").exists()
 
 
-@pytest.mark.slow
 def test_a_sweep_in_a_bucket(machine, service):
     config = toy_config(machine.folder)
     overrides = [f"--config.{key}={value}" for key, value in RHYTHM.items()]
@@ -175,7 +50,6 @@ def test_a_sweep_in_a_bucket(machine, service):
     assert f"{len(rows) - 1} trials, 2 of them finished" in machine.run("sweep", *argv).stderr
 
 
-@pytest.mark.slow
 def test_damaged_checkpoints_are_set_aside(machine, service, on_disk):
     url = f"gs://{BUCKET}/runs/toy"
     process = machine.train(url)
@@ -203,7 +77,6 @@ def require_equal_parameters(service, on_disk, run="runs/toy"):
     assert result["parameters_sha256"] == wanted["parameters_sha256"]
 
 
-@pytest.mark.slow
 def test_a_second_process_waits_for_the_lease_of_a_killed_one(machine, service, on_disk):
     url = f"gs://{BUCKET}/runs/toy"
     first = machine.train(url, log="first", steps=100_000)
@@ -230,7 +103,6 @@ def test_a_second_process_waits_for_the_lease_of_a_killed_one(machine, service, 
     assert service.generation("runs/toy/lock") == "0"
 
 
-@pytest.mark.slow
 def test_a_process_that_slept_past_its_lease_stops_before_its_next_write(machine, service):
     url = f"gs://{BUCKET}/runs/toy"
     first = machine.train(url, log="first", steps=100_000)
@@ -271,7 +143,6 @@ def test_a_bucket_without_permission_is_one_line_within_30_seconds(machine, serv
     assert service.objects() == {}
 
 
-@pytest.mark.slow
 def test_permission_lost_while_training_is_one_line(machine, service):
     process = machine.train(f"gs://{BUCKET}/runs/toy", steps=100_000)
     reach(service, "runs/toy", 20, process)
@@ -282,7 +153,6 @@ def test_permission_lost_while_training_is_one_line(machine, service):
     assert len(errors) == 1 and "no permission" in errors[0], errors
 
 
-@pytest.mark.slow
 def test_failing_requests_are_repeated_and_counted(machine, service, on_disk):
     service.failure_rate = 0.1
     url = f"gs://{BUCKET}/runs/toy"
@@ -303,7 +173,6 @@ def test_a_service_that_fails_always_is_one_line_within_30_seconds(machine, serv
     assert re.match(rf"error: gs://{BUCKET}/runs/toy\S*: .*attempts failed.*503", machine.error())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [{"failure_rate": 1.0}, {"seconds": 600.0}], ids=str)
 def test_sigterm_ends_waiting_for_a_bucket_that_does_not_answer(machine, service, fault):
     process = machine.train(f"gs://{BUCKET}/runs/toy", steps=100_000)
@@ -319,7 +188,6 @@ def test_sigterm_ends_waiting_for_a_bucket_that_does_not_answer(machine, service
     assert re.search(rf"SIGTERM: stopped without saving \(gs://{BUCKET}: .* for 1\d s\)", log)
 
 
-@pytest.mark.slow
 def test_slow_requests(machine, service, on_disk):
     service.seconds = 0.05
     assert machine.train(f"gs://{BUCKET}/runs/toy").wait(300) == 0
@@ -347,7 +215,6 @@ def pair(folder, service, run, name, **overrides):
     return processes
 
 
-@pytest.mark.slow
 def test_two_processes_with_separate_homes(tmp_path, service):
     """Both are stopped by a signal to one of them, and resumed on new machines."""
     disk = pair(tmp_path, service, tmp_path / "run", "disk")

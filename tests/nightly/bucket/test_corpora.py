@@ -2,15 +2,11 @@
 
 import re
 
-import pytest
-
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from tests.bucket.emulator import BUCKET
-from tests.bucket.test_runs import Machine, emulator, service  # noqa: F401  (fixtures)
 from tests.launch.test_attconv import write_data
-
-pytestmark = pytest.mark.bucket
+from tests.nightly.bucket.machines import Machine
 
 CONFIG = "configs/attconv/quickstart.py"
 FIELDS = {"source": "files", "train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
@@ -30,7 +26,7 @@ def prepared(machine):
     return file.parent.name, checksums.digests(file.parent)
 
 
-def test_a_prepared_corpus_reaches_machines_without_the_raw_files(tmp_path, service):  # noqa: F811
+def test_a_prepared_corpus_reaches_machines_without_the_raw_files(tmp_path, service):
     cache, data = f"gs://{BUCKET}/corpora", tmp_path / "data"
     data.mkdir()
     write_data(data)
@@ -49,7 +45,7 @@ def test_a_prepared_corpus_reaches_machines_without_the_raw_files(tmp_path, serv
     assert re.search(rf"error: {cache}/\w+: a damaged corpus \(.*\); delete it", done.stderr)
 
 
-def test_raw_files_in_a_bucket(tmp_path, service):  # noqa: F811
+def test_raw_files_in_a_bucket(tmp_path, service):
     local = tmp_path / "data"
     local.mkdir()
     write_data(local)
@@ -68,7 +64,7 @@ def test_raw_files_in_a_bucket(tmp_path, service):  # noqa: F811
     assert missing.stderr == f"error: data.dir=gs://{BUCKET}/none: nothing there\n"
 
 
-def test_a_copy_is_read_again_only_if_it_has_changed(tmp_path, service, monkeypatch):  # noqa: F811
+def test_a_copy_is_read_again_only_if_it_has_changed(tmp_path, service, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
