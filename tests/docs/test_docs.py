@@ -1,6 +1,6 @@
 """README and the manual: every command and config field exists, every snippet runs, links resolve.
 
-A slow test runs each block on tiny data, unless a comment above the block names what it needs:
+At night each block runs on tiny data, unless a comment above the block names what it needs:
 
     <!-- needs: a GPU -->
 """
@@ -10,10 +10,10 @@ import ast
 import importlib
 import pkgutil
 import re
-import subprocess
 import sys
 import types
 
+import jax
 import pytest
 
 from common_jax.errors import UserError
@@ -25,7 +25,6 @@ from launch.cli import system_files
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.spec import read_table
 from launch.trials.trials import grid_axis, grid_trials, zipped_axis
-from tests.docs import manual
 from tests.docs.manual import PAGES, RESULTS, ROOT, blocks, commands, prose
 
 FAMILIES = ("csan", "qanet", "attconv")
@@ -188,8 +187,6 @@ def test_commands_that_do_not_train_run(name, argv, monkeypatch, capsys, tmp_pat
 
 def _quick_snippets():
     for page in PAGES:
-        if page.stem == "attention":  # tests/docs/test_attention.py runs its snippets
-            continue
         for block in blocks(page):
             if block.language == "python" and "runs/" not in block.text and not block.needs:
                 yield pytest.param(block, id=str(block))
@@ -199,39 +196,8 @@ def _quick_snippets():
 def test_snippets_that_need_no_run_run(block, monkeypatch):
     module = types.ModuleType("snippet")
     monkeypatch.setitem(sys.modules, "snippet", module)  # dataclasses look up their module
-    exec(compile(block.text, str(block), "exec"), vars(module))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder in which blocks run, with the runs of the quickstarts, and its environment."""
-    folder = tmp_path_factory.mktemp("manual")
-    environment = manual.workplace(folder)
-    train = "python -m launch.train --config configs"
-    for family in FAMILIES:
-        run_shell(f"{train}/{family}/quickstart.py", folder, environment)
-    seed = "--config.train.seed=1 --workdir runs/attconv/seed1"
-    run_shell(f"{train}/attconv/quickstart.py {seed}", folder, environment)
-    return folder, environment
-
-
-def run_shell(text, folder, environment, interpreter=("bash", "-euo", "pipefail")):
-    done = subprocess.run(
-        [*interpreter, "-c", text], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p))], **by_name)
-def test_each_block_runs(page, folder):
-    for block in blocks(page):
-        if block.needs:
-            continue
-        if block.language == "sh":
-            run_shell(block.text, *folder)
-        elif block.language == "python":
-            run_shell(block.text, *folder, (sys.executable,))
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as users have
+        exec(compile(block.text, str(block), "exec"), vars(module))
 
 
 @pytest.fixture(scope="module")
