@@ -1,13 +1,13 @@
 """Imports go down only, without cycles: contracts in pyproject.toml; heavy modules are lazy."""
 
 import ast
+import functools
 import importlib.util
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parents[1]
@@ -46,13 +46,18 @@ def _kind(node: ast.AST) -> str:
     return ast.unparse(node.test) if isinstance(node, ast.If) else "other"
 
 
+@functools.cache
+def trees() -> dict[Path, ast.Module]:
+    """The syntax of each file of all packages."""
+    return {path: ast.parse(path.read_text("utf-8")) for path in FILES}
+
+
 def imports(skipped: str = "") -> dict[str, set[str]]:
     """The imports of each module of all packages; see `imported`."""
     found = {}
-    for path in FILES:
+    for path, tree in trees().items():
         relative = path.relative_to(ROOT)
         name = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
-        tree = ast.parse(path.read_text("utf-8"))
         found[name] = {*imported(tree, ".".join(relative.parent.parts), skipped)}
     return found
 
@@ -105,19 +110,3 @@ def test_configs_and_readers_of_prepared_corpora_load_nothing_that_builds_one():
     for module in readers | {name for name in uses if name.startswith("configs.")}:
         assert [name for name in loaded(module) if building.search(name)] == []
     assert "csan_jax.data.sources" in loaded("csan_jax.data.prepare")
-
-
-@pytest.mark.parametrize(
-    ("source", "outside", "loaded"),
-    [
-        ("try:\n  import ray\nexcept ImportError:\n  pass", {"ray"}, {"ray"}),
-        ("class A:\n  from nltk import data", {"nltk.data"}, {"nltk.data"}),
-        ("if TYPE_CHECKING:\n  from . import a", {"launch.web.a"}, set()),
-        ("def f():\n  import ray", set(), set()),
-    ],
-)
-def test_lazy_imports_are_told_from_those_of_loading(source, outside, loaded):
-    tree = ast.parse(source)
-    assert {*imported(tree, "launch.web", "functions")} == outside
-    assert {*imported(tree, "launch.web", "functions, TYPE_CHECKING")} == loaded
-    assert {*imported(tree, "launch.web")}

@@ -61,39 +61,42 @@ def test_a_rank_beyond_the_world_is_refused(monkeypatch):
         DistributedArgs.of(_no_flags())
 
 
-SLURM = {
-    "SLURM_JOB_ID": "7",
-    "SLURM_STEP_NODELIST": "node[01-02]",
-    "SLURM_NTASKS": "2",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-}
-FOUR_A_NODE = {
-    **{"SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "8", "SLURM_STEP_TASKS_PER_NODE": "4(x2)"},
-    **{"SLURM_PROCID": "6", "SLURM_LOCALID": "2"},
-}
-TWO_A_NODE = {
-    **{"SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "1,2"},
-    **{"SLURM_PROCID": "2", "SLURM_LOCALID": "1"},
-}
+def slurm(tasks, by_node, number, local):
+    """The variables of a task on the second node of a step of Slurm."""
+    return {
+        "SLURM_JOB_ID": "7",
+        "SLURM_STEP_NODELIST": "node[01-02]",
+        "SLURM_NTASKS": tasks,
+        "SLURM_STEP_NUM_TASKS": tasks,
+        "SLURM_STEP_TASKS_PER_NODE": by_node,
+        "SLURM_PROCID": number,
+        "SLURM_LOCALID": local,
+        "SLURM_NODEID": "1",
+    }
+
+
+def gpus(number):
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(number)))}
+
+
+ONE_A_NODE = slurm("2", "1(x2)", "1", "0")
+FOUR_A_NODE = slurm("8", "4(x2)", "6", "2")
+TWO_ON_IT = slurm("3", "1,2", "2", "1")
 OMPI = {
     "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911",
-    **{"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "1"},
-    **{"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"},
-}
-GPUS = {
-    f"{n} GPUs": {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(n)))} for n in (1, 2, 3, 4, 8)
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
 }
 ON_NODE = {"SLURM_GPUS_ON_NODE": "8"}
 FIRST = "node01:61447"
+ROOT = "10.96.0.1:62624"
 
 
 def passed_to_jax(monkeypatch, environment):
     """What `jax.distributed.initialize` gets: coordinator, count and number, and the devices."""
-    for name in (*SLURM, *OMPI, "CUDA_VISIBLE_DEVICES"):
+    for name in (*ONE_A_NODE, *OMPI, "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -113,23 +116,19 @@ def passed_to_jax(monkeypatch, environment):
     "environment,address,devices",
     [
         # one task a node uses all of its GPUs, of which JAX's detection gives it the first
-        ({**SLURM, **GPUS["8 GPUs"]}, (FIRST, 2, 1), None),
-        ({**SLURM, **GPUS["8 GPUs"], **ON_NODE}, (FIRST, 2, 1), None),
-        ({**SLURM, **FOUR_A_NODE, **GPUS["4 GPUs"]}, (FIRST, 8, 6), (2,)),
-        ({**SLURM, **FOUR_A_NODE, **GPUS["8 GPUs"], **ON_NODE}, (FIRST, 8, 6), (4, 5)),
+        (ONE_A_NODE | gpus(8), (FIRST, 2, 1), None),
+        (ONE_A_NODE | gpus(8) | ON_NODE, (FIRST, 2, 1), None),
+        (FOUR_A_NODE | gpus(4), (FIRST, 8, 6), (2,)),
+        (FOUR_A_NODE | gpus(8) | ON_NODE, (FIRST, 8, 6), (4, 5)),
         # --gpus-per-task: each sees its own
-        ({**SLURM, **FOUR_A_NODE, **GPUS["1 GPUs"]}, (FIRST, 8, 6), None),
-        ({**SLURM, **FOUR_A_NODE, **GPUS["2 GPUs"], **ON_NODE}, (FIRST, 8, 6), None),
-        ({**SLURM, **TWO_A_NODE, **GPUS["2 GPUs"]}, (FIRST, 3, 2), (1,)),
-        ({**SLURM, **TWO_A_NODE, **GPUS["4 GPUs"], **ON_NODE}, (FIRST, 3, 2), None),
-        ({**SLURM, **FOUR_A_NODE, "CUDA_VISIBLE_DEVICES": ""}, (FIRST, 8, 6), (2,)),  # no GPU
-        ({**OMPI, **GPUS["4 GPUs"]}, ("10.96.0.1:62624", 4, 1), (2, 3)),
-        ({**OMPI, **GPUS["2 GPUs"]}, ("10.96.0.1:62624", 4, 1), (1,)),
-        (
-            {**OMPI, **GPUS["4 GPUs"], "OMPI_COMM_WORLD_LOCAL_SIZE": "1"},
-            ("10.96.0.1:62624", 4, 1),
-            None,
-        ),
+        (FOUR_A_NODE | gpus(1), (FIRST, 8, 6), None),
+        (FOUR_A_NODE | gpus(2) | ON_NODE, (FIRST, 8, 6), None),
+        (TWO_ON_IT | gpus(2), (FIRST, 3, 2), (1,)),
+        (TWO_ON_IT | gpus(4) | ON_NODE, (FIRST, 3, 2), None),
+        (FOUR_A_NODE | gpus(0), (FIRST, 8, 6), (2,)),
+        (OMPI | gpus(4), (ROOT, 4, 1), (2, 3)),
+        (OMPI | gpus(2), (ROOT, 4, 1), (1,)),
+        (OMPI | gpus(4) | {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, (ROOT, 4, 1), None),
     ],
 )
 def test_what_is_passed_to_jax(monkeypatch, environment, address, devices):
@@ -138,12 +137,12 @@ def test_what_is_passed_to_jax(monkeypatch, environment, address, devices):
 
 def test_gpus_that_cannot_be_shared_equally_are_refused(monkeypatch):
     with pytest.raises(UserError, match="3 GPUs cannot be shared equally by the 2 processes"):
-        passed_to_jax(monkeypatch, {**SLURM, **TWO_A_NODE, **GPUS["3 GPUs"]})
+        passed_to_jax(monkeypatch, TWO_ON_IT | gpus(3))
 
 
 def test_the_shell_of_salloc_is_told_how_to_train_alone(monkeypatch):
     """Its step has one task; SLURM_NTASKS is that of the allocation."""
-    shell = {**SLURM, "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}
+    shell = slurm("1", "1", "0", "0") | {"SLURM_NTASKS": "4"}
     line = "SLURM_NTASKS=4, but this is the only task .* --num_processes=1, which trains alone"
     with pytest.raises(UserError, match=line):
         passed_to_jax(monkeypatch, shell)

@@ -1,7 +1,7 @@
 """Importing a config, and `--help` of every command, load no jax.
 
-One process makes all cases. Before any import of this project it forks a child for each; a child
-runs its case alone and prints its own modules, so that a case sees no module of another.
+One process makes all cases. It has imported only Python's own library when it forks a child for
+each; a child runs its case alone and prints its modules, so that a case sees no module of another.
 """
 
 import json
@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 JAX = {"jax", "flax", "optax", "orbax"}
 FORK = """
 import contextlib, io, json, os, sys
+import argparse, ast, csv, dataclasses, inspect, logging, pathlib, shlex, subprocess, zipfile
 for name, code in json.load(sys.stdin).items():
     if os.fork():
         assert os.wait()[1] == 0, name

@@ -65,8 +65,12 @@ class Machine:
 
     def error(self, log="log"):
         """The only line in a log."""
-        (line,) = (self.folder / log).read_text().splitlines()
+        (line,) = self.log(log).splitlines()
         return line
+
+    def log(self, name="log"):
+        """The messages in a log."""
+        return (self.folder / name).read_text()
 
     def files(self):
         """The names of the files in the home folder."""

@@ -32,7 +32,7 @@ def test_a_run_in_a_bucket(tmp_path, service, family):
         process = machine.train(url, **values)
         reach(service, run, step, process)
         kill(process)
-    assert machine.train(url, **values).wait(600) == 0, (machine.folder / "log").read_text()
+    assert machine.train(url, **values).wait(600) == 0, machine.log()
     result = require_equal(service, run, disk, resumed=3)
     print(f"\n{family}: {result['parameters_sha256']} on the disk and in the bucket")
     print("\n".join(f"{len(v):9,} {k}" for k, v in objects(service, run).items()))
