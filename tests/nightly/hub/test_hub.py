@@ -67,7 +67,7 @@ def test_nothing_that_is_pushed_names_a_path_or_a_user(hub, folder, pushed):
         if name.endswith((".json", ".md", ".txt", ".stablehlo"))
     }
     assert {"README.md", "config.json", "export.json", "programs/program.stablehlo"} <= texts.keys()
-    wanted = [str(folder), str(Path(__file__).parents[2]), str(Path.home()), "/home/", "/tmp/"]
+    wanted = [str(folder), str(commands.ROOT), str(Path.home()), "/home/", "/tmp/"]
     for content in texts.values():
         for words in wanted:
             assert words.encode() not in content
