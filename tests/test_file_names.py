@@ -7,8 +7,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from tests.test_layers import FILES, ROOT
 
 NAMED_BY = {
@@ -66,28 +64,3 @@ def test_only_the_run_folder_names_the_files_of_a_run():
     reader = named(sources["common_jax/training/run_folder.py"])
     assert {"metrics.jsonl", "result.json", ".examples.tsv", "checkpoints", "eval"} <= reader
     assert NAMED_BY["common_jax/export/format.py"] == named(sources["common_jax/export/format.py"])
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ('path / "config.json"', {"config.json"}),
-        ('f(f"{path}/eval/{split}.predictions.txt: damaged")', {".predictions", "eval"}),
-        ('files = {".predictions.tsv": table}', {".predictions"}),
-        ('files = {"predictions.json": table}', {"predictions.json"}),
-        ('run.file(split, ".references")', {".references"}),
-        ('run.path / "eval" / f"{split}.json"', {"eval"}),
-        ('run.path / f"eval/{split}.json"', {"eval"}),
-        ('os.path.join(run, "checkpoints")', {"checkpoints"}),
-        ('open("runs/a/metrics.jsonl")', {"metrics.jsonl"}),
-        ('A, B = "a", "checkpoints"', {"checkpoints"}),
-        ('"""Reads result.json."""', set()),
-        ('log("the vocabulary of the checkpoints")', set()),
-        ('job["vocabulary"]', set()),
-        ('def f():\n  name = "eval"', set()),
-        ("data.sources(split)", set()),
-        ('add("--predictions", help="answers.json")', set()),
-    ],
-)
-def test_names_of_files_are_detected(source, expected):
-    assert named(source) == expected

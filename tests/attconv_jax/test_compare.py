@@ -8,8 +8,8 @@ from attconv_jax.compare import LabelEvaluation
 from common_jax.compare import IncomparableError
 from common_jax.metrics.classification import equal_proportions
 from common_jax.training.task import Scores
-from tests.of_families.stored_runs import EVALUATIONS, LENGTHS, RIGHT, labels, sections_of
-from tests.of_families.tasks import by_head, stored
+from tests.families.stored_runs import EVALUATIONS, LENGTHS, RIGHT, labels, sections_of
+from tests.families.tasks import by_head, stored
 
 evaluation = EVALUATIONS["attconv"]
 

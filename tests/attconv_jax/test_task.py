@@ -19,7 +19,7 @@ from common_jax.errors import UserError
 from common_jax.predictor import CompiledFunctions
 from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.evaluate import ensemble_mean
-from tests.of_families.tasks import CLASSIFIER_WORDS, GENERATED, classification
+from tests.families.tasks import CLASSIFIER_WORDS, GENERATED, classification
 
 PASSAGES = {
     "Ada lives in Rome. Ben moved to Oslo. It rains.": {"Where does Ada live?": "Rome"},

@@ -15,7 +15,7 @@ from scipy import stats
 from common_jax.compare import IncomparableError
 from csan_jax import metrics as translation
 from csan_jax.compare import TranslationEvaluation
-from tests.of_families.stored_runs import EVALUATIONS, NLL, REFERENCES, SYSTEMS, translations
+from tests.families.stored_runs import EVALUATIONS, NLL, REFERENCES, SYSTEMS, translations
 
 evaluation = EVALUATIONS["csan"]
 

@@ -13,7 +13,7 @@ from csan_jax.attention.area import Area
 from csan_jax.data.dataset import TranslationData
 from csan_jax.model import Transformer
 from tests import random_params
-from tests.of_families.test_configs import FOLDER
+from tests.families.test_configs import FOLDER
 
 SIZED = ["wmt14_ende", "wmt17_zhen", "wat17_jaen"]
 PAIRS = {

@@ -14,7 +14,7 @@ from csan_jax.data.subwords import Subwords
 from csan_jax.predictor import Translator
 from csan_jax.task import cross_entropy, to_text
 from tests.csan_jax.test_model import TOYS
-from tests.of_families.tasks import translation
+from tests.families.tasks import translation
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])

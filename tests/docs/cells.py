@@ -31,7 +31,6 @@ import statistics
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from common_jax.config import value_of
 from launch.reproduce.archive import path_of
@@ -39,6 +38,7 @@ from launch.reproduce.claim_tables import JUDGED
 from launch.reproduce.spec import Scale, TableSpec, read_table, read_tables
 from launch.reproduce.statements import CLAIMS_FILE, statements
 from launch.reproduce.trials import ROW, trials_of
+from launch.trials.trials import Trial
 
 VERDICT = re.compile(
     r"\b(?:(?:do(?:es)?\s+not\s+hold|holds?)\s+here(?:,\s+provisional(?:ly)?)?"
@@ -62,11 +62,9 @@ class Tables:
 
     def __init__(self, results: Path, tables: Path):
         self._results, self._tables = results, tables
-        self._rows, self._scale = (
-            functools.cache(self._read_rows),
-            functools.cache(self._read_scale),
-        )
-        self._configs = functools.cache(self._read_configs)
+        self._rows = functools.cache(self._read_rows)
+        self._scale = functools.cache(self._read_scale)
+        self._trials = functools.cache(self._read_trials)
         self._listed = functools.cache(lambda: statements(read_tables(tables).values(), results))
 
     def values(self, page: str, source: str) -> list[float]:
@@ -90,7 +88,8 @@ class Tables:
         row, metric, *further = (field.strip() for field in source.split("|"))
         column = further[0] if further else ""
         if "." in metric:
-            return float(value_of(self._configs(page)[row], metric))
+            configs = {trial.values[ROW]: trial.config for trial in self._trials(page)}
+            return float(value_of(configs[row], metric))
         if " - " in row:
             return self._difference(page, row, metric, column or "mean")
         if column == "published":
@@ -132,15 +131,14 @@ class Tables:
     def _published(self, page: str) -> dict[str, dict[str, float]]:
         return {row.name: row.published for row in self._scale(page)[1].rows}
 
-    def _read_configs(self, page: str) -> dict[str, Any]:
-        trials = trials_of(*self._scale(page), Path("data"), Path("out"))
-        return {trial.values[ROW]: trial.config for trial in trials}
+    def _read_trials(self, page: str) -> list[Trial]:
+        return trials_of(*self._scale(page), Path("data"), Path("out"))
 
     def _of_trials(self, page: str, row: str, metric: str, column: str) -> float:
         """A number of the stored trials of a row."""
-        spec, scale = self._scale(page)
+        split = self._scale(page)[1].split
         values = []
-        for trial in trials_of(spec, scale, Path("data"), Path("out")):
+        for trial in self._trials(page):
             path = path_of(trial, self._results / page)
             if trial.values[ROW] == row and path.exists():
                 with zipfile.ZipFile(path) as archive:
@@ -149,9 +147,7 @@ class Tables:
                 lines = [
                     line for line in map(json.loads, log) if metric in line and "split" not in line
                 ]
-                values.append(
-                    lines[-1][metric] if column == "last" else scores[scale.split][metric]
-                )
+                values.append(lines[-1][metric] if column == "last" else scores[split][metric])
         return statistics.fmean(values) if column == "last" else max(values) - min(values)
 
     def _difference(self, page: str, rows: str, metric: str, column: str) -> float:

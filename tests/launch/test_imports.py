@@ -1,63 +1,79 @@
-"""Importing a config, and `--help` of every command, load no jax."""
+"""Importing a config, and `--help` of every command, load no jax.
 
+One process makes all cases. It has imported only Python's own library when it forks a child for
+each; a child runs its case alone and prints its modules, so that a case sees no module of another.
+"""
+
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from launch.__main__ import commands, module_of
+from launch.__main__ import module_of
+from tests.launch.test_help import PAGES
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted(path.parent.name for path in ROOT.glob("*_jax/config.py"))
-HEAVY = {"jax", "flax", "optax", "orbax"}
-PAGES = [
-    *([name] for name in commands()),
-    *(["bench", part] for part in ("attention", "train", "predict")),
-]
+JAX = {"jax", "flax", "optax", "orbax"}
+FORK = """
+import contextlib, io, json, os, sys
+import argparse, ast, csv, dataclasses, inspect, logging, pathlib, shlex, subprocess, zipfile
+for name, code in json.load(sys.stdin).items():
+    if os.fork():
+        assert os.wait()[1] == 0, name
+        continue
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            exec(code, {})
+        except SystemExit as end:
+            assert not end.code
+    print(json.dumps([name, sorted({module.partition(".")[0] for module in sys.modules})]))
+    sys.stdout.flush()
+    os._exit(0)
+"""
+CONSOLE = "import sys\nsys.argv = {}\nfrom launch.__main__ import console\nconsole()"
+HELP = "from {} import main\nmain({})"
+CONFIGS = {
+    f"import {path.parent.name}.config": f"import {path.parent.name}.config"
+    for path in sorted(ROOT.glob("*_jax/config.py"))
+}
+COMMANDS = {
+    " ".join(["conv-attention", *words]): CONSOLE.format(["conv-attention", *words])
+    for words in ([], ["--help"], ["--version"], *([*p, "--help"] for p in PAGES if len(p) == 1))
+} | {
+    " ".join(["launch", *page]): HELP.format(module_of(page[0]), [*page[1:], "--help"])
+    for page in PAGES
+}
+READER = {"reading an export": "import common_jax.training.load_parameters"}
 
 
-def loaded(code, *argv):
-    """The top-level modules that a new process has loaded after the code."""
-    script = f"import sys\n{code}\nprint('\\n' + ' '.join(sys.modules))"
+@pytest.fixture(scope="module")
+def loaded():
+    """The top-level modules that each case has loaded."""
     done = subprocess.run(
-        [sys.executable, "-c", script, *argv], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-c", FORK],
+        input=json.dumps(CONFIGS | COMMANDS | READER),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
-    return {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    return {name: {*modules} for name, modules in map(json.loads, done.stdout.splitlines())}
 
 
-def test_a_heavy_module_is_seen():
-    assert "jax" in loaded("import csan_jax.model") & HEAVY
+@pytest.mark.parametrize("name", CONFIGS)
+def test_importing_a_config_loads_no_jax(name, loaded):
+    assert name.removeprefix("import ").partition(".")[0] in loaded[name]
+    assert loaded[name] & JAX == set()
 
 
-def test_reading_an_export_loads_no_orbax():
-    modules = loaded("import common_jax.training.load_parameters")
-    assert "jax" in modules and "orbax" not in modules
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_and_the_list_load_neither_jax_nor_numpy(name, loaded):
+    assert "launch" in loaded[name]
+    assert loaded[name] & {*JAX, "numpy"} == set()
 
 
-@pytest.mark.parametrize("package", CONFIGS)
-def test_importing_a_config_loads_no_jax(package):
-    modules = loaded(f"import {package}.config")
-    assert package in modules
-    assert modules & HEAVY == set()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["--help"], ["--version"], *([name, "--help"] for (name,) in PAGES[:-3])],
-    ids=" ".join,
-)
-def test_the_console_command_loads_neither_jax_nor_numpy(words):
-    code = f"sys.argv = ['conv-attention', *{words}]\nfrom launch.__main__ import console\ntry:\n"
-    modules = loaded(f"{code}    console()\nexcept SystemExit as exit_:\n    assert not exit_.code")
-    assert modules & {*HEAVY, "numpy"} == set()
-
-
-@pytest.mark.parametrize("words", PAGES, ids=" ".join)
-def test_help_loads_neither_jax_nor_numpy(words):
-    command, *rest = words
-    code = f"from {module_of(command)} import main\ntry:\n    main({[*rest, '--help']})\n"
-    modules = loaded(f"{code}except SystemExit as exit_:\n    assert exit_.code == 0")
-    assert "launch" in modules
-    assert modules & {*HEAVY, "numpy"} == set()
+def test_reading_an_export_loads_jax_but_no_orbax(loaded):
+    assert loaded["reading an export"] & JAX >= {"jax"}
+    assert "orbax" not in loaded["reading an export"]

@@ -21,7 +21,7 @@ from qanet_jax.config import Config, DataConfig
 from qanet_jax.data.text import TokenizedText, input_line
 from qanet_jax.reading import Reading
 from qanet_jax.task import SpanExtraction
-from tests.of_families.tasks import READER, READER_WORDS, begun, span_extraction
+from tests.families.tasks import READER, READER_WORDS, begun, span_extraction
 
 
 @pytest.fixture(scope="module")

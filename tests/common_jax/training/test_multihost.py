@@ -1,6 +1,6 @@
 """Communication between processes, simulated by threads and a queue as JAX's service.
 
-Real processes are in tests/launch/test_distributed.py.
+Real processes are in tests/launch/test_processes.py and tests/nightly/launch.
 """
 
 import importlib.util

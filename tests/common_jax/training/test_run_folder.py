@@ -185,6 +185,8 @@ def test_results_of_examples_are_read_as_they_were_written(workdir):
     [
         ("", ":1: needs the columns"),
         ("index\tlength\tf1\tf1\n", ":1: needs the columns"),
+        ("number\tlength\tf1\n", ":1: needs the columns"),
+        ("index\tlength\n", ":1: needs the columns"),
         ("index\tlength\tf1\n", ": no examples"),
         ("index\tlength\tf1\n0\t1\t2\n1\t1\n", ":3: needs 1 and 2 numbers"),
         ("index\tlength\tf1\n0\t1\tnan\n", ":2: needs 0 and 2 numbers"),

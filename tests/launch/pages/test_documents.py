@@ -91,6 +91,13 @@ def test_numbers_are_right_aligned():
     assert re.findall(r'<td class="(\w+)">', text) == ["text", "number", "number"] * 2
 
 
+def test_pictures_in_a_row_stand_side_by_side():
+    """The four pictures of the report's parts, and one after its table."""
+    text = html.to_html(REPORT)
+    groups = re.findall(r'<div class="charts">(.*?)\n</div>', text, re.DOTALL)
+    assert [group.count("<figure") for group in groups] == [4, 1]
+
+
 def test_ids_in_pictures_are_unique():
     text = html.to_html(REPORT)
     clips = re.findall(r'<clipPath id="([^"]*)"', text)

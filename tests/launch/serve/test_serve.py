@@ -18,11 +18,10 @@ from pathlib import Path
 import pytest
 
 from common_jax.deploy import load
-from launch import export, train
 from launch.serve import __main__ as serve
 from qanet_jax.data.synthetic import generate as generate_questions
 from tests.browser import Browser, needs_chromium
-from tests.launch import test_attconv, test_csan, test_qanet
+from tests.families.runs import FAMILIES
 from tests.launch.commands import ROOT, close, fails
 from tests.launch.serve.toy_server import post
 
@@ -94,21 +93,17 @@ def ask(port, name, inputs, **fields):
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def folders(tiny, tmp_path_factory):
     """The folders of a run and an export of each family, by name; from SERVE_RUNS if it is set."""
     made = {}
-    for family in (test_csan, test_qanet, test_attconv):
-        name = family.__name__.rpartition("_")[2]
+    for name in FAMILIES:
         if runs := os.environ.get("SERVE_RUNS"):
             made[name] = Path(runs).absolute() / name
             made[f"{name}-export"] = Path(runs).absolute() / f"{name}-export"
             continue
-        folder = tmp_path_factory.mktemp(name)
-        family.write_data(folder)
-        train.main(family.arguments(folder))
+        folder = tiny(name, tmp_path_factory.mktemp(name) / "copy")
         made[name] = folder / "run"
-        made[f"{name}-export"] = folder / "export"
-        export.main(["--workdir", str(folder / "run"), "--out", str(folder / "export")])
+        made[f"{name}-export"] = tiny.exported(name, folder / "export")
     return made
 
 

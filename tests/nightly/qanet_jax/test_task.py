@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qanet_jax.data.text import input_line
-from tests.of_families.tasks import begun, span_extraction
+from tests.families.tasks import begun, span_extraction
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from common_jax.text.squad import Answer, Question, Squad
 from csan_jax import metrics as translation
 from csan_jax.compare import TranslationEvaluation
 from qanet_jax.compare import SpanEvaluation
-from tests.of_families.stored_runs import (
+from tests.families.stored_runs import (
     EVALUATIONS,
     REFERENCES,
     SYSTEMS,
@@ -23,7 +23,7 @@ from tests.of_families.stored_runs import (
     sections_of,
     translations,
 )
-from tests.of_families.tasks import by_head
+from tests.families.tasks import by_head
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from common_jax import attention as library
 from common_jax.attention import api
 from common_jax.masks import Mask
-from tests.docs import costs
 from tests.docs.manual import blocks
+from tests.nightly.docs import costs
 
 SNIPPETS = [block for block in blocks(costs.PAGE) if block.language == "python"]
 

@@ -16,9 +16,9 @@ from launch import train
 from qanet_jax.data.synthetic import generate
 from tests.attconv_jax.anss import squad as of_passages
 from tests.csan_jax.test_configs import PAIRS, prepared, read
+from tests.families.test_configs import FOLDER, OF_ONE_TEXT
 from tests.launch.commands import example_results
 from tests.launch.tiny_runs import EVERY_STEP, TINY
-from tests.of_families.test_configs import FOLDER, OF_ONE_TEXT
 from tests.real import needs_real_data, real_data
 
 TRANSLATION = {

@@ -1,25 +1,18 @@
-"""The quickstart of each family in a bucket, killed three times: trained, scored, exported, asked.
-
-uv run pytest -m "bucket and slow" tests/bucket/test_families.py -n 0 -s
-"""
+"""The quickstart of each family in a bucket, killed three times, scored, exported and asked."""
 
 import json
 
 import pytest
 
 from tests.bucket.emulator import BUCKET
-from tests.bucket.test_runs import (  # noqa: F401  (fixtures)
+from tests.launch.tiny_runs import RHYTHM, SMALL
+from tests.nightly.bucket.machines import (
     Machine,
-    emulator,
     kill,
     objects,
     reach,
     require_equal,
-    service,
 )
-from tests.launch.tiny_runs import RHYTHM, SMALL
-
-pytestmark = [pytest.mark.bucket, pytest.mark.slow]
 
 READING = {"context": "Ada lives in Rome. Ben is a painter in Turin.", "question": "Who lives?"}
 REQUESTS = {
@@ -30,7 +23,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("family", SMALL)
-def test_a_run_in_a_bucket(tmp_path, service, family):  # noqa: F811
+def test_a_run_in_a_bucket(tmp_path, service, family):
     machine, run = Machine(tmp_path / "machine", service), f"runs/{family}"
     url, disk = f"gs://{BUCKET}/{run}", tmp_path / "run"
     values = {"config": f"configs/{family}/quickstart.py", **RHYTHM, **SMALL[family]}
@@ -39,7 +32,7 @@ def test_a_run_in_a_bucket(tmp_path, service, family):  # noqa: F811
         process = machine.train(url, **values)
         reach(service, run, step, process)
         kill(process)
-    assert machine.train(url, **values).wait(600) == 0, (machine.folder / "log").read_text()
+    assert machine.train(url, **values).wait(600) == 0, machine.log()
     result = require_equal(service, run, disk, resumed=3)
     print(f"\n{family}: {result['parameters_sha256']} on the disk and in the bucket")
     print("\n".join(f"{len(v):9,} {k}" for k, v in objects(service, run).items()))

@@ -1,5 +1,6 @@
 """What the tasks of answers and labels have in common: the loss, and the lines that are read."""
 
+import dataclasses
 import json
 
 import flax.linen as nn
@@ -14,7 +15,7 @@ from common_jax.predictor import Input, Unanswered
 from common_jax.predictor_schema import Schema, Text
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
-from tests.of_families import tasks
+from tests.families import tasks
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,14 @@ def prepared(tmp_path_factory):
         return found[family]
 
     return make
+
+
+@pytest.mark.parametrize("family", ["qanet", "attconv"])
+def test_the_language_is_english_if_words_are_cut_as_english(prepared, family):
+    task, _, _ = prepared(family)
+    assert task.languages == ("en",)
+    words = dataclasses.replace(task.config.words, rule="unicode")
+    assert type(task)(dataclasses.replace(task.config, words=words)).languages == ("und",)
 
 
 def of_answers(task, params, batch):

@@ -9,7 +9,7 @@ from attconv_jax.compare import LabelEvaluation
 from common_jax.metrics.classification import count_of
 from csan_jax.compare import TranslationEvaluation
 from qanet_jax.compare import SpanEvaluation
-from tests.of_families.tasks import stored
+from tests.families.tasks import stored
 
 RANDOM = np.random.default_rng(3)
 WORDS = ["the", "a", "cat", "dog", "sat", "on", "under", "mat", "tree", "and", "then", "rain"]

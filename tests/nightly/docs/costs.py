@@ -1,13 +1,13 @@
 """The cost table of docs/attention.md, made from the raw file of `launch.bench attention`.
 
-`python -m tests.docs.costs` writes it into the page.
+`python -m tests.nightly.docs.costs` writes it into the page.
 """
 
 import json
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "attention.md"
 RAW = ROOT / "docs" / "results" / "bench_attention_cpu.json"
 COLUMNS = {

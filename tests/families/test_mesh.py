@@ -1,7 +1,7 @@
 """Training on three axes of a mesh, of a batch in parts, gives the numbers of one device.
 
 With a constant learning rate large enough to change the parameters, no dropout, and a loss that
-decreases; `tests/nightly/of_families/test_mesh.py` has other meshes.
+decreases; `tests/nightly/families/test_mesh.py` has other meshes.
 """
 
 import jax
@@ -11,7 +11,7 @@ import pytest
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state
 from common_jax.training.step import make_predict_step
-from tests.of_families import tasks
+from tests.families import tasks
 from tests.sharded_batch import placed
 
 MESH = (2, 2, 2)

@@ -13,8 +13,8 @@ from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
 from configs.csan.systems import SYSTEMS
-from tests.of_families import tasks
-from tests.of_families.test_mesh import (
+from tests.families import tasks
+from tests.families.test_mesh import (
     on_one_device,
     require_equal,
     require_equal_translations,

@@ -8,61 +8,26 @@ import re
 import shutil
 from pathlib import Path
 
-import huggingface_hub.constants as constants
 import pytest
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.export.child import ChildPrograms
 from common_jax.export.format import Export
 from common_jax.io import hub as hub_names
 from common_jax.training.loop import train
 from common_jax.training.run_writer import RunWriter
 from launch import export, predict
-from tests.hub import emulator
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, text, values
-from tests.launch.test_export import LINES, PROGRAM, flipped
+from tests.nightly.hub.pushed import LINES, NAME, UNREACHABLE, at
 from tests.toy import Toy, four_steps
 
-NAME = "hf://ada/adder"
-UNREACHABLE = "http://127.0.0.1:9"
 
-
-def at(patch, url):
-    """Sets HF_ENDPOINT, which huggingface_hub reads when it is imported."""
-    patch.setattr(constants, "ENDPOINT", url)
-    template = url + "/{repo_id}/resolve/{revision}/{filename}"
-    patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory):
-    """A hub, with an empty cache on this machine."""
-    with emulator.running() as hub, pytest.MonkeyPatch.context() as patch:
-        at(patch, hub.url)
-        patch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-        patch.setenv("HF_TOKEN", emulator.TOKEN)
-        yield hub
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The folder of a run, `run`."""
-    folder = tmp_path_factory.mktemp("pushed")
-    train(
-        Toy(four_steps(folder)), RunWriter(folder / "run"), "python -m launch.train --x /home/ada/x"
-    )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def pushed(hub, folder):
-    """The pushed export's name."""
-    out = folder / "export"
-    export.main(["--workdir", str(folder / "run"), "--out", str(out), "--push", NAME])
-    return f"{NAME}@{hub.branches['ada/adder']['main']}"
+def flipped(path):
+    """Flips one bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
 
 
 def put(hub, source, change):
@@ -73,23 +38,6 @@ def put(hub, source, change):
     name = f"bob/model{len(hub.commits)}"
     hub.commit(name, {str(file.relative_to(copy)): file.read_bytes() for file in files})
     return f"hf://{name}@main"
-
-
-def test_a_pushed_export_is_loaded_once_and_answers_as_the_run(
-    hub, folder, pushed, monkeypatch, capsys
-):
-    expected = list(load(folder / "run").predict(LINES))
-    printed = commands.answers(monkeypatch, capsys, LINES, "--model", pushed)
-    assert printed == [*map(str, expected)]
-    assert sum("/lfs/" in path for method, path in hub.requests if method == "GET") >= 1
-    hub.requests.clear()
-    assert isinstance(load(pushed)._add.func.__self__, ChildPrograms)
-    assert hub.requests == []
-    Export(f"{NAME}@main")  # resolves the branch
-    assert [path for _, path in hub.requests] == ["/api/models/ada/adder/revision/main"]
-    at(monkeypatch, UNREACHABLE)
-    assert list(load(pushed).predict(LINES)) == expected
-    assert Export(f"{NAME}@main").path == Export(pushed).path
 
 
 def test_pushing_again_replaces_the_files(hub, folder, pushed, capsys):
@@ -118,8 +66,8 @@ def test_nothing_that_is_pushed_names_a_path_or_a_user(hub, folder, pushed):
         for name, content in files.items()
         if name.endswith((".json", ".md", ".txt", ".stablehlo"))
     }
-    assert {"README.md", "config.json", "export.json", PROGRAM} <= texts.keys()
-    wanted = [str(folder), str(Path(__file__).parents[2]), str(Path.home()), "/home/", "/tmp/"]
+    assert {"README.md", "config.json", "export.json", "programs/program.stablehlo"} <= texts.keys()
+    wanted = [str(folder), str(commands.ROOT), str(Path.home()), "/home/", "/tmp/"]
     for content in texts.values():
         for words in wanted:
             assert words.encode() not in content

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from common_jax.compare import IncomparableError
-from tests.of_families import stored_runs
-from tests.of_families.stored_runs import EVALUATIONS, EXACT, F1, LENGTHS, REFERENCES, sections_of
-from tests.of_families.tasks import by_head
+from tests.families import stored_runs
+from tests.families.stored_runs import EVALUATIONS, EXACT, F1, LENGTHS, REFERENCES, sections_of
+from tests.families.tasks import by_head
 
 
 def runs_of(family, folder, *systems):

@@ -5,14 +5,10 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from tests.bucket.emulator import BUCKET
-from tests.bucket.test_runs import Machine, emulator, service  # noqa: F401  (fixtures)
 from tests.launch.commands import ROOT
 from tests.launch.watch.folders import append, result, write
-
-pytestmark = pytest.mark.bucket
+from tests.nightly.bucket.machines import Machine
 
 LOOK = """
 import json, sys, time
@@ -38,7 +34,7 @@ show()
 """
 
 
-def test_runs_in_a_bucket_are_watched(tmp_path, service):  # noqa: F811
+def test_runs_in_a_bucket_are_watched(tmp_path, service):
     write(tmp_path / "done", lines=10, result=result())
     local = write(tmp_path / "run", lines=2)
     (local / "lock").write_text("process 3 on elsewhere\nkey\n")

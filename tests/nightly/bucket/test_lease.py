@@ -8,15 +8,12 @@ from common_jax.errors import UserError
 from common_jax.io import guards, lease, lock
 from common_jax.io.paths import as_path
 from tests.bucket.emulator import BUCKET
-from tests.bucket.test_runs import emulator, service  # noqa: F401  (fixtures)
-
-pytestmark = pytest.mark.bucket
 
 URL = f"gs://{BUCKET}/run/lock"
 
 
 @pytest.fixture
-def path(service, monkeypatch):  # noqa: F811
+def path(service, monkeypatch):
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(lease, "LEASE_SECONDS", 2.0)
@@ -38,7 +35,7 @@ def stopped(path):
     return held
 
 
-def test_a_lock_has_one_holder_until_it_is_released(path, service):  # noqa: F811
+def test_a_lock_has_one_holder_until_it_is_released(path, service):
     first, second = lease_of(path), lease_of(path)
     assert first.acquire() == ""
     assert second.acquire() == lease.holder(first._content)
@@ -75,7 +72,7 @@ def test_a_holder_that_slept_less_renews_and_goes_on(path):
     held.release()
 
 
-def test_an_answer_that_was_lost_does_not_lose_the_lock(path, service):  # noqa: F811
+def test_an_answer_that_was_lost_does_not_lose_the_lock(path, service):
     """A repeated write fails its own precondition: the service answers 412."""
     service.failure_rate = 0.5
     held = lease_of(path)
@@ -88,7 +85,7 @@ def test_an_answer_that_was_lost_does_not_lose_the_lock(path, service):  # noqa:
     held.release()
 
 
-def test_a_process_may_acquire_its_own_lock_again(path, service):  # noqa: F811
+def test_a_process_may_acquire_its_own_lock_again(path, service):
     assert lock.acquire(path) == "" == lock.acquire(path)
     lock.release(path)
     assert service.generation("run/lock") == "0"

@@ -2,15 +2,11 @@
 
 import re
 
-import pytest
-
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from tests.bucket.emulator import BUCKET
-from tests.bucket.test_runs import Machine, emulator, service  # noqa: F401  (fixtures)
-from tests.launch.test_attconv import write_data
-
-pytestmark = pytest.mark.bucket
+from tests.families.runs import FAMILIES
+from tests.nightly.bucket.machines import Machine
 
 CONFIG = "configs/attconv/quickstart.py"
 FIELDS = {"source": "files", "train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
@@ -30,13 +26,12 @@ def prepared(machine):
     return file.parent.name, checksums.digests(file.parent)
 
 
-def test_a_prepared_corpus_reaches_machines_without_the_raw_files(tmp_path, service):  # noqa: F811
+def test_a_prepared_corpus_reaches_machines_without_the_raw_files(tmp_path, service):
     cache, data = f"gs://{BUCKET}/corpora", tmp_path / "data"
-    data.mkdir()
-    write_data(data)
+    FAMILIES["attconv"].written(data)
     first, second, third = (Machine(tmp_path / name, service) for name in ("a", "b", "c"))
     done = prepare(first, data, cache)
-    assert done.returncode == 0 and "prepared 64" in done.stderr, done.stderr
+    assert done.returncode == 0 and "prepared 84" in done.stderr, done.stderr
     data.rename(tmp_path / "gone")
     done = prepare(second, data, cache)
     assert done.returncode == 0 and "fetching the prepared corpus" in done.stderr, done.stderr
@@ -49,10 +44,9 @@ def test_a_prepared_corpus_reaches_machines_without_the_raw_files(tmp_path, serv
     assert re.search(rf"error: {cache}/\w+: a damaged corpus \(.*\); delete it", done.stderr)
 
 
-def test_raw_files_in_a_bucket(tmp_path, service):  # noqa: F811
+def test_raw_files_in_a_bucket(tmp_path, service):
     local = tmp_path / "data"
-    local.mkdir()
-    write_data(local)
+    FAMILIES["attconv"].written(local)
     for folder in ("data/", "data/empty/"):  # as the console and gcsfuse make folders
         service.put(folder, b" ")  # the emulator has no empty objects
     for file in local.iterdir():
@@ -68,7 +62,7 @@ def test_raw_files_in_a_bucket(tmp_path, service):  # noqa: F811
     assert missing.stderr == f"error: data.dir=gs://{BUCKET}/none: nothing there\n"
 
 
-def test_a_copy_is_read_again_only_if_it_has_changed(tmp_path, service, monkeypatch):  # noqa: F811
+def test_a_copy_is_read_again_only_if_it_has_changed(tmp_path, service, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)

@@ -1,0 +1,32 @@
+"""Real processes, each kind once; tests/nightly/launch has more kills, disks and signals."""
+
+from launch import train
+from tests.launch.commands import toy_config
+from tests.nightly.launch.jobs import (
+    DVS,
+    TOY_RHYTHM,
+    agree,
+    complete,
+    killed_and_resumed,
+    needs_seccomp,
+)
+from tests.nightly.launch.test_interrupts import interrupted
+
+
+@needs_seccomp
+def test_a_killed_run_on_a_disk_without_locks_resumes(tmp_path):
+    killed_and_resumed(tmp_path, DVS, toy_config(tmp_path), beside=False)
+
+
+def test_two_processes_equal_a_single_process(tmp_path):
+    rhythm = {**TOY_RHYTHM, "train.steps": 20, "train.evaluate_every": 10}
+    two = complete(tmp_path, "two", "toy", 2, 2, **rhythm).run
+    values = {**rhythm, "data.cache_dir": tmp_path / "corpus", "mesh.data": 4}
+    overrides = [f"--config.{key}={value}" for key, value in values.items()]
+    config = ["--config", str(tmp_path / "toy.py"), *overrides]
+    train.main([*config, "--workdir", str(tmp_path / "one")])
+    agree(tmp_path / "one", two)
+
+
+def test_ctrl_c_ends_a_program_that_never_returns():
+    assert interrupted("computes") == ("", "stopped\n", 130)
