@@ -34,11 +34,11 @@ def prepared(tmp_path_factory):
 
 
 @pytest.mark.parametrize("family", ["qanet", "attconv"])
-def test_the_language_is_english_if_words_are_cut_as_english(prepared, family):
+@pytest.mark.parametrize(("rule", "languages"), [("english", ("en",)), ("unicode", ("und",))])
+def test_the_language_is_english_if_words_are_cut_as_english(prepared, family, rule, languages):
     task, _, _ = prepared(family)
-    assert task.languages == ("en",)
-    words = dataclasses.replace(task.config.words, rule="unicode")
-    assert type(task)(dataclasses.replace(task.config, words=words)).languages == ("und",)
+    words = dataclasses.replace(task.config.words, rule=rule)
+    assert type(task)(dataclasses.replace(task.config, words=words)).languages == languages
 
 
 def of_answers(task, params, batch):
