@@ -259,7 +259,10 @@ def _forest(picture: Forest) -> "Figure":
     for line, interval in enumerate(picture.intervals):
         halves = [[interval.mean - interval.low], [interval.high - interval.mean]]
         axes.errorbar(
-            *([interval.mean], [line], None, halves, "o"),
+            [interval.mean],
+            [line],
+            xerr=halves,
+            fmt="o",
             color=_COLOURS[0],
             markerfacecolor=_COLOURS[0] if interval.emphasised else "none",
             capsize=3,
@@ -275,13 +278,14 @@ def _forest(picture: Forest) -> "Figure":
 
     # A legend of the kinds of points that are there.
     kinds = {
-        "here, with its 95 % interval": (_COLOURS[0], "o", _COLOURS[0], True),
-        "here, by a metric that does not judge the claim": (_COLOURS[0], "o", "none", False),
+        "here, with its 95 % interval": True,
+        "here, by a metric that does not judge the claim": False,
     }
-    for label, (colour, marker, face, emphasised) in kinds.items():
+    for label, emphasised in kinds.items():
         if any(interval.emphasised == emphasised for interval in picture.intervals):
-            style: Any = {"color": colour, "markerfacecolor": face, "markersize": 4}
-            axes.plot([], [], marker, label=label, **style)
+            face = _COLOURS[0] if emphasised else "none"
+            style: Any = {"color": _COLOURS[0], "markerfacecolor": face, "markersize": 4}
+            axes.plot([], [], "o", label=label, **style)
     if any(interval.marked is not None for interval in picture.intervals):
         axes.plot([], [], "D", color=_COLOURS[1], markersize=5, label="the paper")
     figure.legend(loc="outside lower left", frameon=False, ncols=1)

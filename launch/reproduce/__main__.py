@@ -263,7 +263,7 @@ def _write(
         markdown.write(folder / "page.md", report)
         replace_text(folder / "table.csv", to_csv(results))
         if verdicts:
-            replace_text(folder / CLAIMS_FILE, claims_csv(verdicts))
+            replace_text(folder / CLAIMS_FILE, claims_csv(results, verdicts))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ LATER = (
     "which stands the value of all."
 )
 CSV_HEAD = ("claim", "row", "than", "metric", "use", "published", "published_metric", "mean",
-            "low", "high", "verdict", "seeds", "detectable", "p", "holm")  # fmt: skip
+            "low", "high", "here", "verdict", "seeds", "detectable", "p", "holm")  # fmt: skip
 _ONE_SEED = " (one seed)"
 JUDGED, BESIDE = "judged", "beside"  # values of "use": the claim's metric, or one beside it
 
@@ -47,18 +47,17 @@ def estimate_text(estimate: Estimate, units: Mapping[str, str]) -> str:
     """
     if estimate.metric == PARAMETERS:
         return f"{estimate.mean:+,.0f}"
-    if estimate.is_ratio:
-        number, unit = "{:.2f}", " times"
-    else:
-        number, unit = "{:+.2f}", f" {units[estimate.metric]}" if estimate.metric in units else ""
-    text = number.format(estimate.mean) + unit
+    number = "{:.2f}" if estimate.is_ratio else "{:+.2f}"
+    unit = "times" if estimate.is_ratio else units.get(estimate.metric, "")
+    text = f"{number.format(estimate.mean)} {unit}".strip()
     if estimate.is_bound:
         text = f"at least {text}"
     half = estimate.example_half_width
     if estimate.has_interval:
         return f"{text} ({number.format(estimate.low)} to {number.format(estimate.high)})"
     if half and not estimate.is_ratio:
-        low, high = number.format(estimate.mean - half), number.format(estimate.mean + half)
+        low = number.format(estimate.mean - half)
+        high = number.format(estimate.mean + half)
         return f"{text} ({low} to {high} by the examples; one seed)"
     return text + _ONE_SEED
 
@@ -205,30 +204,32 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
     return " ".join(sentences)
 
 
-def claims_csv(verdicts: Sequence[Judged]) -> str:
+def claims_csv(results: TableResults, verdicts: Sequence[Judged]) -> str:
     """The claims as CSV with the columns of `CSV_HEAD`: a line for the metric that judges a claim,
     and one for each metric beside it. Numbers have six significant digits."""
+    units = results.spec.units
     rows = []
     for verdict in verdicts:
-        claim, published = verdict.claim, verdict.published
+        claim = verdict.claim
+        published = verdict.published
         shared = (claim.text, claim.row, claim.than)
         paper = (_short(published.mean), published.metric) if published else (None, None)
-        cells = (*shared, claim.metric, JUDGED, *paper, *_numbers(verdict.estimate),
+        cells = (*shared, claim.metric, JUDGED, *paper, *_numbers(verdict.estimate, units),
                  verdict.decision, seeds_text(verdict), _short(verdict.detectable),
                  _short(verdict.p), verdict.holm)  # fmt: skip
         rows.append(cells)
         for estimate in verdict.beside:
-            cells = (*shared, estimate.metric, BESIDE, None, None, *_numbers(estimate))
+            cells = (*shared, estimate.metric, BESIDE, None, None, *_numbers(estimate, units))
             rows.append((*cells, *[None] * (len(CSV_HEAD) - len(cells))))
     return csv_text(CSV_HEAD, [dict(zip(CSV_HEAD, row, strict=True)) for row in rows])
 
 
-def _numbers(estimate: Estimate | None) -> tuple[str | None, ...]:
-    """Mean, low and high; with one seed the mean alone."""
+def _numbers(estimate: Estimate | None, units: Mapping[str, str]) -> tuple[str | None, ...]:
+    """Mean, low and high, with one seed the mean alone; and all of it as a text."""
     if estimate is None:
-        return None, None, None
+        return None, None, None, None
     ends = (estimate.low, estimate.high) if estimate.has_interval else (None, None)
-    return tuple(map(_short, (estimate.mean, *ends)))
+    return (*map(_short, (estimate.mean, *ends)), estimate_text(estimate, units))
 
 
 def _short(value: float | None) -> str | None:

@@ -76,8 +76,13 @@ class Judged:
 
     @property
     def state(self) -> str:
-        """The decision without its reason, as "holds here, provisional"."""
-        return self.decision.partition(":")[0]
+        """The decision without its reason."""
+        return state_of(self.decision)
+
+
+def state_of(decision: str) -> str:
+    """A decision without its reason, as "holds here, provisional"."""
+    return decision.partition(":")[0]
 
 
 def judged(results: TableResults) -> list[Judged]:

@@ -39,7 +39,8 @@ def keep_model(
     if trial is None:
         rows = " | ".join(dict.fromkeys(str(trial.values[ROW]) for trial in trials))
         raise UserError(f"--keep_model {row}: the rows with trials are {rows}")
-    train([trial], trial.workdir.path.parent / "results.csv", executor, trial.workdir.path.parent)
+    runs = trial.workdir.path.parent
+    train([trial], runs / "results.csv", executor, runs)
     result = trial.workdir.result()
     if result is None:
         raise UserError(f"{trial.workdir.path}: the training did not finish")

@@ -1,17 +1,17 @@
 """The page of all statements of the papers: one line each, the decided ones first."""
 
 import collections
-import csv
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from common_jax.document import markdown_table
-from launch.reproduce.claim_tables import JUDGED, estimate_text, published_text
-from launch.reproduce.claims import AWAITS, WORDS, Estimate, published
+from launch.reproduce.claim_tables import JUDGED, published_text
+from launch.reproduce.claims import AWAITS, WORDS, Estimate, published, state_of
 from launch.reproduce.spec import TableSpec
 from launch.reproduce.table_file import Claim
+from launch.trials.status import read_csv
 
 CLAIMS_FILE = "claims.csv"
 PAPERS = {"csan": "CSAN", "qanet": "QANet", "attconv": "AttentiveConvNet"}
@@ -45,7 +45,7 @@ class Statement:
     @property
     def state(self) -> str:
         """The decision without its reason."""
-        return self.decision.partition(":")[0]
+        return state_of(self.decision)
 
     @property
     def reason(self) -> str:
@@ -87,13 +87,7 @@ def _read(path: Path) -> dict[tuple[str, str, str], dict[str, str]]:
     """The lines of a page's claims by text and rows; none if there is no page."""
     if not path.exists():
         return {}
-    with path.open(newline="", encoding="utf-8") as file:
-        # A text that a spreadsheet would take for a formula has an apostrophe before it.
-        rows = [
-            {key: value.removeprefix("'") for key, value in row.items()}
-            for row in csv.DictReader(file)
-            if row["use"] == JUDGED
-        ]
+    rows = [row for row in read_csv(path) if row["use"] == JUDGED]
     return {(row["claim"], row["row"], row["than"]): row for row in rows}
 
 
@@ -112,29 +106,21 @@ def _statement(
     """
     row = rows.get(scale, {})
     decision = row.get("verdict", _NO_PAGE)
-    here = ""
-    if row.get("mean"):
-        estimate = Estimate(row["metric"], float(row["mean"]))
-        if row["low"]:
-            low, high = float(row["low"]), float(row["high"])
-            estimate = dataclasses.replace(estimate, low=low, high=high)
-        here = estimate_text(estimate, spec.units)
     decided = WORDS["fails" if decision.startswith(WORDS["holds"]) else "holds"]
     others = {
-        name: other["verdict"].partition(":")[0]
+        name: state_of(other["verdict"])
         for name, other in rows.items()
         if name != scale and other["verdict"].startswith(decided)
     }
-    seeds = row.get("seeds", "")
     return Statement(
         claim,
         spec.name,
         spec.source,
         scale,
         decision,
-        here,
+        row.get("here", ""),
         published_text(paper, spec.units),
-        seeds,
+        row.get("seeds", ""),
         others,
     )
 

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from common_jax.errors import UserError
@@ -110,6 +111,19 @@ def csv_text(head: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows({_cell(name): _cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a file of `csv_text`, with the texts as they were given."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        return [{_plain(name): _plain(cell) for name, cell in row.items()} for row in rows]
+
+
+def _plain(text: str) -> str:
+    """The text of a cell, without the apostrophe that `_cell` put before it."""
+    rest = text.removeprefix("'")
+    return rest if rest != text and _cell(rest) == text else text
 
 
 def _cell(value: Any) -> Any:

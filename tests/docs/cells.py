@@ -23,7 +23,6 @@ beside that of the claim. Numbers in names ("Table 3", "2D", "F1") and in code n
 `python -m tests.docs.cells` writes the numbers of the cells into the texts.
 """
 
-import csv
 import functools
 import json
 import re
@@ -35,9 +34,11 @@ from pathlib import Path
 from common_jax.config import value_of
 from launch.reproduce.archive import path_of
 from launch.reproduce.claim_tables import JUDGED
+from launch.reproduce.claims import state_of
 from launch.reproduce.spec import Scale, TableSpec, read_table, read_tables
 from launch.reproduce.statements import CLAIMS_FILE, statements
 from launch.reproduce.trials import ROW, trials_of
+from launch.trials.status import read_csv
 from launch.trials.trials import Trial
 
 VERDICT = re.compile(
@@ -111,7 +112,7 @@ class Tables:
         if column != "verdict":
             raise LookupError("a number, not a verdict")
         claims = [self._claim(page, pair.strip(), metric) for pair in rows.split(";")]
-        return {claim["verdict"].partition(":")[0] for claim in claims}
+        return {state_of(claim["verdict"]) for claim in claims}
 
     def _setting(self, page: str) -> list[float]:
         """The numbers in the setting of a page."""
@@ -119,9 +120,8 @@ class Tables:
         return _numbers(text.partition("## Setting")[2].partition("| ")[0])
 
     def _read_rows(self, page: str) -> dict[tuple[str, str], dict[str, str]]:
-        with (self._results / page / "table.csv").open(newline="") as file:
-            rows = csv.DictReader(file)  # of a name that begins with "-": '-
-            return {(_plain(row["row"]), row["metric"]): row for row in rows}
+        rows = read_csv(self._results / page / "table.csv")
+        return {(row["row"], row["metric"]): row for row in rows}
 
     def _read_scale(self, page: str) -> tuple[TableSpec, Scale]:
         table, _, scale = page.rpartition("/")
@@ -164,21 +164,14 @@ class Tables:
 
     def _claim(self, page: str, rows: str, metric: str) -> dict[str, str]:
         """The line of claims.csv on two rows by a metric, that of a verdict if there is one."""
-        with (self._results / page / CLAIMS_FILE).open(newline="") as file:
-            found = [
-                claim
-                for claim in csv.DictReader(file)
-                if f"{_plain(claim['row'])} - {_plain(claim['than'])}" == rows
-                and claim["metric"] == metric
-            ]
+        found = [
+            claim
+            for claim in read_csv(self._results / page / CLAIMS_FILE)
+            if f"{claim['row']} - {claim['than']}" == rows and claim["metric"] == metric
+        ]
         if not found:
             raise LookupError(f"{page}: no claim on {rows}, {metric}")
         return next((claim for claim in found if claim["use"] == JUDGED), found[0])
-
-
-def _plain(text: str) -> str:
-    """A text of a CSV; one that begins with "-" has an apostrophe before it."""
-    return text.removeprefix("'")
 
 
 def _numbers(text: str) -> list[float]:

@@ -59,7 +59,7 @@ def unfounded(path, tables, out):
         assert scale.paired == (correlation(values) > 0.5)
     verdicts = judged(results)
     if verdicts:
-        assert (path.parent / CLAIMS_FILE).read_text() == claims_csv(verdicts)
+        assert (path.parent / CLAIMS_FILE).read_text() == claims_csv(results, verdicts)
     markdown.write(out / "again.md", page(results, verdicts, "again", answers.get("rows", {})))
     return [line for line in table_lines(path) if line not in table_lines(out / "again.md")]
 

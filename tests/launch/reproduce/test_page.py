@@ -475,7 +475,7 @@ def test_rows_of_the_page(tmp_path):
     assert (claim[1], *claim[3:]) == ("holds here", "+0.00", "3, 3")
     (interval,) = forest.intervals
     assert (interval.name, interval.marked) == ("better − base", 0.0)
-    (_, line) = claims_csv(judged(results)).splitlines()
+    (_, line) = claims_csv(results, judged(results)).splitlines()
     assert line.startswith("t,better,base,accuracy,judged,0,accuracy,3,1.")
 
 

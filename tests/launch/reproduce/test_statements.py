@@ -55,10 +55,10 @@ scales = ["paper"]
 """
 
 
-def line(text, verdict, mean=None, low=None, high=None):
+def line(text, verdict, here=""):
     values = {"claim": text, "use": "judged", "metric": "accuracy", "verdict": verdict}
     rows = {"A": ("a", "b"), "C": ("c", "b"), "L": ("c", "a")}[text[0]]
-    values |= {"row": rows[0], "than": rows[1], "mean": mean, "low": low, "high": high}
+    values |= {"row": rows[0], "than": rows[1], "here": here}
     return dict.fromkeys(CSV_HEAD) | values | {"claim": text.replace("L", "C is larger")}
 
 
@@ -66,13 +66,14 @@ def written(folder):
     (folder / "tables" / "csan").mkdir(parents=True)
     path = folder / "tables" / "csan" / "toy.toml"
     path.write_text(TABLE)
+    provisional = "holds here, provisional: 2 of 3 planned seeds of a"
     pages = {
         "small": [
-            line("A is better", "holds here, provisional: 2 of 3 planned seeds of a", 3, 2, 4),
+            line("A is better", provisional, "+3.00 points (+2.00 to +4.00)"),
             line("C is better", "open: not run: c"),
-            line("L", "open: one seed", 5),
+            line("L", "open: one seed", "+5.00 points (one seed)"),
         ],
-        "large": [line("A is better", "does not hold here", -1, -2, -0.5)],
+        "large": [line("A is better", "does not hold here", "-1.00 points")],
     }
     for scale, lines in pages.items():
         stored = folder / "stored" / "csan" / "toy" / scale

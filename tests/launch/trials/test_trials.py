@@ -8,7 +8,7 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.run_writer import RunWriter
-from launch.trials.status import csv_text, find
+from launch.trials.status import csv_text, find, read_csv
 from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
 
 CONFIG = """
@@ -196,7 +196,7 @@ def test_a_finished_trial_with_more_steps_is_refused(planned):
         require_own_folders(plan(10))
 
 
-def test_no_cell_of_a_table_is_a_formula():
+def test_no_cell_of_a_table_is_a_formula(tmp_path):
     texts = ["=1+1", "+1+A1", "-2-A1", "@SUM(A1)", "\t=1", "a=1", "", "(-1)"]
     numbers = ["-45.5853", "+1", "-1e-05"]
     rows = [{"=name": text, "number": -0.5} for text in texts + numbers]
@@ -206,3 +206,7 @@ def test_no_cell_of_a_table_is_a_formula():
         *numbers,
     ]
     assert {row["number"] for row in read} == {"-0.5"}
+    quoted = [*rows, {"=name": "'apostrophes'", "number": -0.5}]
+    (tmp_path / "table.csv").write_text(csv_text(["=name", "number"], quoted))
+    again = read_csv(tmp_path / "table.csv")
+    assert [row["=name"] for row in again] == [*texts, *numbers, "'apostrophes'"]

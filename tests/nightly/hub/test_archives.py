@@ -15,16 +15,9 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.io import archives
 from common_jax.io.named import located, short_name
+from tests.common_jax.io.test_files import zipped
 
 FILES = {"model/export.json": b"{}", "model/vocabulary/words.txt": b"a\n"}
-
-
-def zipped(files, compression=zipfile.ZIP_DEFLATED):
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", compression) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return content.getvalue()
 
 
 def tarred(files, mode="w:gz", **fields):
