@@ -12,13 +12,13 @@ from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS, tokenize
 from attconv_jax.predictor_schema import schema_of
 from common_jax.data.padding import Group, groups, padded
+from common_jax.deploy.answer import Answer, AttentionMap
+from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
+from common_jax.deploy.schema import Schema
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require, split_list
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.metrics.classification import log_odds
-from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.predictor_answer import Answer, AttentionMap
-from common_jax.predictor_schema import Schema
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
 

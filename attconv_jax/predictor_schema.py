@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS
 from common_jax.data import layouts
-from common_jax.predictor_schema import (
+from common_jax.deploy.schema import (
     ATTENTION_MAP,
     NUMBER,
     NUMBERS_BY_NAME,

@@ -14,11 +14,10 @@ from attconv_jax.config import Config
 from attconv_jax.data.dataset import YES, LabelledData, other_name
 from attconv_jax.data.text import TEXTS
 from attconv_jax.models.base import SPREAD, TABLES, Losses, Matcher
-from attconv_jax.predictor import SentenceClassifier
 from attconv_jax.score import score_labels, score_ranking
 from common_jax.data.batches import Batch
 from common_jax.fields import join_list
-from common_jax.inputs import columns_of, inputs_to_text
+from common_jax.inputs import columns_of
 from common_jax.io.parameters import named_parameters
 from common_jax.layers import DROPOUT
 from common_jax.numerics import random_key
@@ -36,12 +35,11 @@ class SentenceClassification(WordLevelTask[Config]):
     data: LabelledData
     printed_notes = ("majority_rate", "macro_f1")
     comparison = "attconv_jax.compare:LabelEvaluation"
-    predictor_class = SentenceClassifier
+    service = "attconv_jax.service:SentenceService"
 
     def __init__(self, config: Config):
         super().__init__(config)
         self.ranking = config.data.format == "ranking"
-        self.hub_task = "text-ranking" if self.ranking else "text-classification"
         self.metric_names = ("precision_at_1",) if self.ranking else ("accuracy",)
         words, inputs = config.words, config.model.inputs
         self._columns = columns_of(inputs, TEXTS[: config.data.texts])
@@ -80,7 +78,7 @@ class SentenceClassification(WordLevelTask[Config]):
         if self.ranking:
             losses, further = self._ranking_losses(params, batch, key)
         else:
-            logits, further = self._matched(params, batch, key)
+            logits, further = self.matched(params, batch, key)
             with part("loss"):
                 losses = -jnp.take_along_axis(
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
@@ -104,7 +102,7 @@ class SentenceClassification(WordLevelTask[Config]):
         """
         config, rows = self.config, batch["index"].shape[0]
         real, present = batch["index"] >= 0, (batch["other"] != 0).any(-1)
-        logits, further = self._matched(params, self._all_pairs(batch), key)
+        logits, further = self.matched(params, self._all_pairs(batch), key)
         right, wrong = logits[:rows], logits[rows:].reshape(*present.shape, -1)
         losses = jnp.zeros(rows)
         answers, negatives = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
@@ -135,7 +133,7 @@ class SentenceClassification(WordLevelTask[Config]):
         return {name: joined(name) for name in names}
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
-        return {"logits": self._matched(params, batch)[0]}
+        return {"logits": self.matched(params, batch)[0]}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
         corpus, logits = self.data.corpus(split), predictions["logits"].astype(np.float64)
@@ -178,20 +176,6 @@ class SentenceClassification(WordLevelTask[Config]):
         return [self.config.data.names, gold, self.data.texts(split)]
 
     @property
-    def settings(self) -> SentenceClassifier.Settings:
-        data = self.config.data
-        inputs = inputs_to_text(self.config.model.inputs)
-        return SentenceClassifier.Settings(
-            join_list(data.names),
-            data.texts,
-            data.eval_batch_tokens,
-            inputs,
-            self.ranking,
-            data.max_length,
-            data.escaped_breaks,
-        )
-
-    @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
         texts = TEXTS[: self.config.data.texts]
         dims = dict(zip(texts, ("B, T", "B, S"), strict=False))
@@ -211,24 +195,10 @@ class SentenceClassification(WordLevelTask[Config]):
         wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
         return {**self.inputs, **wrong}
 
-    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
-        """The "logits" and the "probabilities", [B, labels], and the attention maps of each of the
-        "layers": (index of the text, index of the text attended to, weights [B, T, S]); without
-        these with the static argument maps=0."""
-        if not static.get("maps", 1):
-            logits, _ = self._matched(params, arrays)
-            return {"logits": logits, "probabilities": nn.softmax(logits)}
-        logits, layers = self.model.apply({"params": params}, arrays, method=Matcher.explain)
-        attention = [
-            [(jnp.int32(a.text), jnp.int32(a.context), a.weights) for a in layer]
-            for layer in layers
-        ]
-        return {"logits": logits, "probabilities": nn.softmax(logits), "layers": attention}
-
     def example_input(self) -> str:
         return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])
 
-    def _matched(
+    def matched(
         self, params: Params, batch: Mapping[str, Any], key: Array | None = None
     ) -> tuple[Float[Array, "B labels"], Losses]:
         """Logits and further losses; with dropout if there is a key."""

@@ -12,14 +12,44 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from common_jax.deploy.model_format import ModelFormat
+from common_jax.deploy.predictor import (
+    CompiledFunctions,
+    Compute,
+    InputTooLargeError,
+    available_cores,
+)
 from common_jax.errors import UserError, missing_extra
 from common_jax.fields import require
-from common_jax.predictor import CompiledFunctions, Compute, InputTooLargeError, available_cores
 from csan_jax.data.subwords import END, PAD, UNKNOWN
 
 POSITIONS = 1024  # the longest text, of the table of position encodings
 PADDING_LOGIT = -1e9  # logit of padding
 SPECIAL = {END: "</s>", UNKNOWN: "<unk>"}
+
+
+class CTranslate2(ModelFormat):
+    """A model of CTranslate2."""
+
+    dtypes = ("float32", "int8")
+    form = (
+        "A model of CTranslate2 in `engine`, which computes it on a CPU or a CUDA GPU; used "
+        "without jax, with the extra ctranslate2."
+    )
+
+    def require(self, service: Any) -> None:
+        require_expressible(service.task.config.model, service.decode.length_penalty)
+
+    def write(self, service: Any, params: Any, folder: Path, dtype: str) -> None:
+        write(service.task.model.config, params, folder, dtype)
+
+    def read(self, folder: Path, vocabulary: Any, settings: Any) -> CompiledFunctions:
+        penalty = settings.length_penalty
+        extra_length = settings.extra_length
+        if penalty is None or extra_length is None:
+            raise UserError(f"{folder}: its settings lack length_penalty or extra_length")
+        pieces = max(subwords.size for subwords in vocabulary)
+        return Engine(folder, pieces, penalty, extra_length)
 
 
 def require_expressible(model: Any, length_penalty: float) -> None:

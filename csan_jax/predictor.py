@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from common_jax.data.padding import groups, padded, padded_width
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
+from common_jax.deploy.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.predictor_answer import Answer
-from common_jax.predictor_schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from common_jax.text.cleaning import clean, with_blanks
 from csan_jax.data import JOINT, SEPARATE
-from csan_jax.data.subwords import END, Subwords
+from csan_jax.data.subwords import END, Subwords, to_text
 
 
 class Sentence(NamedTuple):
@@ -81,6 +81,7 @@ class Translator(Predictor):
         Option("hypotheses", bool, "all hypotheses of the beam with scores, as JSON", detail=True),
         Option("explain", bool, "also the encoder's attention weights; runs only", detail=True),
     )
+    formats: ClassVar[Mapping[str, str]] = {"ctranslate2": "csan_jax.engine:CTranslate2"}
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
@@ -165,18 +166,6 @@ class Translator(Predictor):
     def read_vocabulary(cls, folder: Path) -> list[Subwords]:
         names = JOINT if (folder / JOINT[0]).exists() else SEPARATE
         return [Subwords.load(folder / name) for name in names]
-
-    @classmethod
-    def engine(
-        cls, folder: Path, vocabulary: Sequence[Subwords], settings: Settings
-    ) -> CompiledFunctions:
-        from csan_jax.engine import Engine
-
-        penalty, extra_length = settings.length_penalty, settings.extra_length
-        if penalty is None or extra_length is None:
-            raise UserError(f"{folder}: its settings lack length_penalty or extra_length")
-        pieces = max(subwords.size for subwords in vocabulary)
-        return Engine(folder, pieces, penalty, extra_length)
 
     @classmethod
     def tables(cls, vocabulary: Sequence[Subwords]) -> dict[str, int]:
@@ -284,12 +273,3 @@ def reach(attended: Bool[np.ndarray, "H T S"]) -> Int[np.ndarray, "H T 2"]:
     """The first and the last attended key of each query."""
     keys = attended.shape[-1]
     return np.stack([attended.argmax(-1), keys - 1 - attended[..., ::-1].argmax(-1)], axis=-1)
-
-
-def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:
-    """Decodes each row up to its end symbol or padding, as one line."""
-    rows = []
-    for row in pieces:
-        stop = np.flatnonzero((row == END) | (row == 0))
-        rows.append(row[: stop[0] if stop.size else None].tolist())
-    return [" ".join(text.splitlines()) for text in subwords.decode(rows)]

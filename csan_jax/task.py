@@ -5,7 +5,7 @@ import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,17 +17,15 @@ from common_jax.fields import require
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.training.task import Params, Scores, Task, preparation_of
-from csan_jax import engine
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
 from csan_jax.data.dataset import TranslationData
-from csan_jax.data.subwords import Subwords
+from csan_jax.data.subwords import to_text
 from csan_jax.decode import Stage, beam_search
 from csan_jax.initialization import as_released
 from csan_jax.languages import has_moses, missing_analyser
 from csan_jax.loss import cross_entropy
 from csan_jax.model import Transformer
-from csan_jax.predictor import Translator, to_text
 
 EXAMPLES = 5  # translations shown after an evaluation
 
@@ -40,10 +38,8 @@ class Translation(Task[Config]):
     config_class = Config
     unit = "tokens"
     final_search = True
-    predictor_class = Translator
-    other_test_fields: ClassVar[Mapping[str, Any]] = {"max_equal_pairs": 1.0}
-    hub_task = "translation"
     comparison = "csan_jax.compare:TranslationEvaluation"
+    service = "csan_jax.service:TranslationService"
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -75,15 +71,6 @@ class Translation(Task[Config]):
                 "weight": valid.sum().astype(jnp.float32),
             }
 
-    @property
-    def languages(self) -> tuple[str, str]:
-        return self.config.data.source_language, self.config.data.target_language
-
-    @property
-    def card_facts(self) -> Sequence[str]:
-        data = self.config.data
-        return [f"translates `{data.source_language}` into `{data.target_language}`"]
-
     def prepare(self, workers: int | None = None) -> None:
         self.data.prepare(workers)
         self._check_vocabulary()
@@ -102,9 +89,6 @@ class Translation(Task[Config]):
             best != "tokenized_bleu" or best in self.metric_names,
             f"train.best_metric={best}: the script of data.dev has no spaces; set sacrebleu",
         )
-
-    def data_digests(self) -> dict[str, str]:
-        return self.data.digests()
 
     def write_vocabulary(self, folder: Path) -> None:
         self.data.write_vocabulary(folder)
@@ -216,60 +200,12 @@ class Translation(Task[Config]):
         )
 
     @property
-    def vocabulary(self) -> list[Subwords]:
-        return [self.data.source_subwords, self.data.target_subwords]
-
-    @property
-    def settings(self) -> Translator.Settings:
-        decode = dataclasses.replace(self.config.decode, **self.decoding)
-        pieces = self.data.target_subwords.size
-        require(
-            decode.beam_size <= pieces, f"beam_size={decode.beam_size}: at most {pieces} pieces"
-        )
-        return Translator.Settings(
-            beam_size=decode.beam_size,
-            batch_tokens=decode.batch_tokens,
-            max_length=self.config.data.max_length,
-            length_penalty=decode.length_penalty,
-            extra_length=decode.extra_length,
-            white_space=self.config.data.white_space,
-        )
-
-    def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
-        sizes = sorted(set(values or (1, self.config.decode.beam_size)))
-        best = [{"beam_size": size} for size in sizes]
-        return [*best, *({**beam, "hypotheses": beam["beam_size"]} for beam in best)]
-
-    @property
-    def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        return {"source": ("B, S", np.int32)}
-
-    @property
     def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
         data = self.config.data
         if data.batching != "packed":
             return {"source": ("B, S", np.int32), "target": ("B, T", np.int32)}
         names = [f"{column}{suffix}" for column in COLUMNS for suffix in ("", "_segments")]
         return {name: (f"B, {data.row_tokens}", np.int32) for name in names}
-
-    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
-        """The best translation of each row and its score; with the static argument `hypotheses`,
-        this number of them; with `attention`, the encoder's attention weights instead."""
-        if "attention" in static:
-            inputs = {"params": params}, arrays["source"]
-            return {"attention": self.model.apply(*inputs, method="encoder_weights")}
-        options = {**self.decoding, **static}
-        pieces, scores = self.translate(params, arrays["source"], compact=True, **options)
-        if "hypotheses" not in static:
-            pieces, scores = pieces[:, 0], scores[:, 0]
-        return {"pieces": pieces, "scores": scores}
-
-    def require_engine(self) -> None:
-        decode = dataclasses.replace(self.config.decode, **self.decoding)
-        engine.require_expressible(self.config.model, decode.length_penalty)
-
-    def write_engine(self, params: Params, folder: Path, dtype: str) -> None:
-        engine.write(self.model.config, params, folder, dtype)
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:
         pieces = (batch["source"], batch["target"])

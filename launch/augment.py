@@ -159,21 +159,23 @@ def _languages(path: str) -> tuple[str, str]:
       UserError: if the model is no translator.
     """
     from common_jax.deploy import predictor_class
+    from common_jax.deploy.named import located
     from common_jax.training.run_folder import RunFolder
 
     if "hypotheses" not in {option.name for option in predictor_class(path).options}:
         raise UserError(f"{path}: not a translator")
-    data = RunFolder(path).config()["data"]
+    data = RunFolder(located(path)).config()["data"]
     return data["source_language"], data["target_language"]
 
 
 def _identity(path: str) -> list[str]:
     """The folder, and names or contents of files that depend on the parameters."""
+    from common_jax.deploy.named import located
     from common_jax.io import checksums
     from common_jax.training.run_folder import RunFolder
 
-    workdir = RunFolder(path)
-    if workdir.export is not None:
+    workdir = RunFolder(located(path))
+    if workdir.is_export:
         return [path, (workdir.path / checksums.NAME).read_text("utf-8")]
     steps = sorted(step.name for step in workdir.checkpoints.glob("*"))
     return [path, *steps, json.dumps(workdir.result())]

@@ -21,9 +21,7 @@ from launch.failures import failure
 from launch.interrupts import ending_on_interrupt
 
 if TYPE_CHECKING:
-    from common_jax.export.child import Limits as ChildLimits
-    from common_jax.export.format import Export
-    from common_jax.predictor import Option
+    from common_jax.deploy.predictor import Option
 
 CONSOLE, MODULE = "conv-attention", "python -m launch"
 ROOT = Path(__file__).resolve().parents[1]  # the folder of the packages
@@ -228,26 +226,18 @@ def option_values(args: argparse.Namespace, options: Sequence["Option"]) -> dict
 
 
 def add_untrusted(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of `untrusted_limits`."""
-    group = parser.add_argument_group("exports of others")
-    text = "run the programs of exports in a process with these limits"
+    """Adds the flags of `trust`."""
+    group = parser.add_argument_group("exports of strangers, as those of a hub always are")
+    text = "run none of an export's programs; compute its parameters with this suite's code"
     group.add_argument("--untrusted", action="store_true", help=text)
-    text = "time of a call of an untrusted program, with its compilation (120)"
-    group.add_argument("--max_seconds", type=float, default=120.0, metavar="N", help=text)
+    text = "a package whose classes such an export may name; may be repeated"
+    group.add_argument("--trust_package", action="append", default=[], metavar="NAME", help=text)
 
 
-def untrusted_limits(args: argparse.Namespace, model: "str | Export") -> "ChildLimits | None":
-    """The limits for the programs of a model, with a GiB for Python and jax; None for a trusted
-    one: without `--untrusted`, and not from a hub or an archive.
-
-    Raises:
-      UserError: for impossible limits.
-    """
-    if not (args.untrusted or getattr(model, "is_foreign", False)):
-        return None
-    from common_jax.export.child import Limits
-
-    return Limits(seconds=args.max_seconds, memory=int((1 + args.max_memory) * 2**30))
+def trust(args: argparse.Namespace) -> dict[str, Any]:
+    """The keyword arguments of `common_jax.deploy.load.export_at` by the flags of
+    `add_untrusted`."""
+    return {"untrusted": args.untrusted, "trusted_packages": args.trust_package}
 
 
 def add_output(parser: argparse.ArgumentParser, result: str) -> None:
@@ -257,10 +247,12 @@ def add_output(parser: argparse.ArgumentParser, result: str) -> None:
 
 
 def early_arguments(command: str, argv: Sequence[str], *flags: str) -> argparse.Namespace:
-    """The values of some flags, needed to add the flags of a model to the command's parser."""
+    """The values of some flags and of `add_untrusted`, needed to add the flags of a model to the
+    command's parser."""
     parser = Parser(prog=f"python -m launch.{command}", add_help=False)
     for flag in flags:
         parser.add_argument(flag)
+    add_untrusted(parser)
     return parser.parse_known_args(argv)[0]
 
 

@@ -71,7 +71,7 @@ def add_fields(parser: argparse.ArgumentParser, file: str, overrides: Sequence[s
     Raises:
       UserError: as `common_jax.training.config.parse`.
     """
-    from common_jax.training.config import parse
+    from common_jax.deploy.configs import parse
 
     config = parse(file, [override for override in overrides if "=" in override])
     parser.usage = parser.format_usage().removeprefix("usage: ").strip()

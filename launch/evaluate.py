@@ -19,7 +19,7 @@ from launch.cli import (
 )
 
 if TYPE_CHECKING:
-    from common_jax.predictor import Option
+    from common_jax.deploy.predictor import Option
 
 DESCRIPTION = (
     (__doc__ or "")

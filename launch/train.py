@@ -98,8 +98,23 @@ def main(argv: list[str]) -> None:
     _print_scores(run)
     if run.scored:
         print("\n".join(["", *run.scored[run.task.splits[-1]].examples, ""]))
-        commands = run.task.next_commands(str(run.path))
-        print("next:", *(spelled(command, uv=True) for command in commands), sep="\n  ")
+        print("next:", *(spelled(line, uv=True) for line in _next_commands(run)), sep="\n  ")
+
+
+def _next_commands(run: "Run") -> list[str]:
+    """Suggested commands after training."""
+    workdir = str(run.path)
+    predict = f"python -m launch.predict --workdir {workdir}"
+    commands = []
+    if line := run.task.example_input():  # a shell's echo may read its backslashes
+        commands.append(f"printf '%s\\n' {shlex.quote(line)} | {predict}")
+    if flags := run.task.example_flags:
+        commands.append(f"{predict} {flags}")
+    commands.append(f"python -m launch.evaluate --workdir {workdir}")
+    if run.task.service:
+        out = f"exports/{run.path.name}"
+        commands.append(f"python -m launch.export --workdir {workdir} --out {out}")
+    return commands
 
 
 def _print_scores(run: "Run") -> None:

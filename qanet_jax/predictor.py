@@ -10,14 +10,9 @@ import numpy as np
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
-from common_jax.errors import UserError
-from common_jax.fields import require
-from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
-from common_jax.io.copies import local_copy
-from common_jax.io.json_files import parse_json
-from common_jax.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
-from common_jax.predictor_answer import AttentionMap
-from common_jax.predictor_schema import (
+from common_jax.deploy.answer import AttentionMap
+from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
+from common_jax.deploy.schema import (
     ATTENTION_MAP,
     INTEGER,
     NUMBER,
@@ -28,6 +23,11 @@ from common_jax.predictor_schema import (
     array,
     record,
 )
+from common_jax.errors import UserError
+from common_jax.fields import require
+from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
+from common_jax.io.copies import local_copy
+from common_jax.io.json_files import parse_json
 from common_jax.text.cleaning import clean
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float, Num
 
-from common_jax.predictor_answer import Answer, AttentionMap
+from common_jax.deploy.answer import Answer, AttentionMap
 from qanet_jax.data.text import TokenizedText
 
 OUTPUTS = ("start", "end", "first", "last", "score")  # that a `Reading` needs

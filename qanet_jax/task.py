@@ -1,10 +1,8 @@
 """The span extraction task: model, loss, corpus, decoding and score."""
 
-import dataclasses
-import functools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from common_jax.data.batches import Batch
-from common_jax.inputs import columns_of, inputs_to_text
+from common_jax.inputs import columns_of
 from common_jax.layers import DROPOUT
 from common_jax.scopes import part
 from common_jax.text.squad import Squad
@@ -24,8 +22,7 @@ from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TEXTS, input_line
 from qanet_jax.decode import best_spans
-from qanet_jax.layers import ATTENTION, Words
-from qanet_jax.predictor import QuestionAnswerer
+from qanet_jax.layers import Words
 from qanet_jax.score import by_question, example_results, is_adversarial, score_squad
 
 EXAMPLES = 5  # answers shown after an evaluation
@@ -37,10 +34,9 @@ class SpanExtraction(WordLevelTask[Config]):
     config_class = Config
     data: ReadingData
     metric_names = ("exact_match", "f1")
-    other_test_fields: ClassVar[Mapping[str, Any]] = {"max_unreachable_answers": 1.0}
-    hub_task = "question-answering"
     comparison = "qanet_jax.compare:SpanEvaluation"
-    predictor_class = QuestionAnswerer
+    service = "qanet_jax.service:ReadingService"
+    example_flags = "--context FILE --question TEXT"
 
     def __init__(self, config: Config):
         super().__init__(config)
@@ -54,7 +50,7 @@ class SpanExtraction(WordLevelTask[Config]):
         sizes = {"B": 1, "N": 2, "M": 2}
         shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
         arrays = {name: jnp.ones(shape(dims), dtype) for name, (dims, dtype) in self.inputs.items()}
-        texts, examples = self._read(arrays)
+        texts, examples = self.read(arrays)
         return self.model.init(key, *texts, train=False, **examples).get("params", {})
 
     def logits(
@@ -65,13 +61,13 @@ class SpanExtraction(WordLevelTask[Config]):
 
     def _outputs(self, params: Params, batch: Batch, key: Array | None) -> tuple[Any, ...]:
         """The outputs of the model (`ReaderModel.module`)."""
-        texts, examples = self._read(batch)
+        texts, examples = self.read(batch)
         rngs = None if key is None else {DROPOUT: key}
         return self.model.apply(
             {"params": params}, *texts, train=key is not None, rngs=rngs, **examples
         )
 
-    def _read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
+    def read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
         """The texts of a batch, and the model's inputs for examples, by key."""
         of = lambda text: {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
         texts = [
@@ -174,24 +170,6 @@ class SpanExtraction(WordLevelTask[Config]):
         return answers
 
     @property
-    def settings(self) -> QuestionAnswerer.Settings:
-        data = dataclasses.replace(self.config.data, **self.decoding)
-        return QuestionAnswerer.Settings(
-            word_dim=self.config.words.dim,
-            word_length=self.config.word_length,
-            window=data.window,
-            stride=data.stride,
-            eval_batch_tokens=data.eval_batch_tokens,
-            on_bad_example=data.on_bad_example,
-            inputs=inputs_to_text(self.config.model.inputs),
-            question_length=data.question_length,
-            answer_length=data.answer_length,
-        )
-
-    def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
-        return [{"count": count} for count in sorted(set(values or (3,)))]
-
-    @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
         config = self.config
         inputs: dict[str, tuple[str, Any]] = {}
@@ -207,25 +185,10 @@ class SpanExtraction(WordLevelTask[Config]):
     def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
         return {**self.inputs, "start": ("B", np.int32), "end": ("B", np.int32)}
 
-    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
-        """`decode`; with the static argument `attention` instead the "attention", [B, N, M], of
-        each word of the context over the question's, if the reader has it."""
-        if "attention" not in static:
-            return self.decode(params, arrays, **{**self.decoding, **static})
-        texts, examples = self._read(arrays)
-        apply = functools.partial(self.model.apply, {"params": params}, *texts, train=False)
-        _, stored = apply(**examples, mutable=[ATTENTION])
-        return dict(zip(["attention"], jax.tree.leaves(stored), strict=False))
-
     def example_input(self) -> str:
         squad = self.data.texts(self.splits[-1])
         question = squad.questions[0]
         return input_line(squad.contexts[question.context], question.text)
-
-    def next_commands(self, workdir: str) -> Sequence[str]:
-        first, *remaining = super().next_commands(workdir)
-        ask = f"python -m launch.predict --workdir {workdir} --context FILE --question TEXT"
-        return [first, ask, *remaining]
 
 
 def _by_kind(

@@ -12,7 +12,7 @@ from tests.test_layers import FILES, ROOT
 NAMED_BY = {
     "common_jax/training/run_folder.py": None,  # all
     "common_jax/training/run_writer.py": None,
-    "common_jax/export/format.py": {"config.json", "vocabulary", "checkpoints"},
+    "common_jax/deploy/format.py": {"config.json", "vocabulary", "checkpoints"},
 }
 # A file counts in any text, messages included; a folder, whose name is a word, only in a path
 # or as a constant.
@@ -63,4 +63,4 @@ def test_only_the_run_folder_names_the_files_of_a_run():
     assert wrong == {}
     reader = named(sources["common_jax/training/run_folder.py"])
     assert {"metrics.jsonl", "result.json", ".examples.tsv", "checkpoints", "eval"} <= reader
-    assert NAMED_BY["common_jax/export/format.py"] == named(sources["common_jax/export/format.py"])
+    assert NAMED_BY["common_jax/deploy/format.py"] == named(sources["common_jax/deploy/format.py"])

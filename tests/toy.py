@@ -1,6 +1,7 @@
 """A toy task, to test the training library without a paper's model."""
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +11,11 @@ from common_jax.config import MeshConfig, OptimizerConfig, SourceConfig, TrainCo
 from common_jax.data.batches import Batches
 from common_jax.data.corpus import Corpus, Writer, prepare
 from common_jax.data.epoch_plan import BucketPlan
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.predictor import Option, Predictor
+from common_jax.deploy.service import Service
 from common_jax.dropout import dropout
 from common_jax.paper_config import PaperConfig
-from common_jax.predictor import Option, Predictor
-from common_jax.predictor_answer import Answer
 from common_jax.training.task import Scores, Task
 
 
@@ -91,13 +93,13 @@ class Toy(Task[ToyConfig]):
     """Learns the sum of a row of small numbers from embeddings."""
 
     config_class = ToyConfig
-    predictor_class = Adder
+    service = "tests.toy:ToyService"
     metric_names = ("loss", "rounded")
 
     def init(self, key):
         return {"table": {"row": jax.random.normal(key, (10, 4))}, "out": jnp.ones((4,))}
 
-    def _predict(self, params, batch):
+    def predict(self, params, batch):
         return (params["table"]["row"][batch["numbers"]].sum(axis=1) * params["out"][None]).sum(1)
 
     def _dropped(self, params, key):
@@ -107,7 +109,7 @@ class Toy(Task[ToyConfig]):
     def loss(self, params, batch, key):
         valid = batch["index"] >= 0
         truth = batch["numbers"].sum(1).astype(jnp.float32)
-        error = self._predict(self._dropped(params, key), batch) - truth
+        error = self.predict(self._dropped(params, key), batch) - truth
         loss = jnp.sum(error**2, where=valid)
         return {"loss": loss, "nll": loss, "weight": valid.sum().astype(jnp.float32)}
 
@@ -127,7 +129,7 @@ class Toy(Task[ToyConfig]):
         return _batches(self._path / split, None)
 
     def predict_step(self, params, batch, *, final):
-        return {"sum": self._predict(params, batch)}
+        return {"sum": self.predict(params, batch)}
 
     def score(self, split, predictions):
         corpus = Corpus.open(self._path / split)
@@ -140,20 +142,17 @@ class Toy(Task[ToyConfig]):
         }
         return Scores(metrics, {}, {"txt": lines}, [lines.split()[0]])
 
-    @property
-    def vocabulary(self):
-        return "0123456789"
 
-    @property
-    def settings(self):
-        return Adder.Settings(digits=1)
+class ToyService(Service):
+    """Answers sums of digits."""
 
-    @property
-    def inputs(self):
-        return {"numbers": ("B, T", np.int32)}
+    predictor_class = Adder
+    vocabulary = "0123456789"
+    settings = Adder.Settings(digits=1)
+    inputs: ClassVar = {"numbers": ("B, T", np.int32)}
 
     def serve(self, params, arrays):
-        return {"sum": self._predict(params, arrays)}
+        return {"sum": self.task.predict(params, arrays)}
 
 
 class WideToy(Toy):
@@ -168,7 +167,7 @@ class WideToy(Toy):
     def _dropped(self, params, key):
         return params
 
-    def _predict(self, params, batch):
+    def predict(self, params, batch):
         sums = params["digit_embedding"][batch["numbers"]].sum(axis=1)
         return (sums @ params["out"]["kernel"] * params["out"]["bias"][None]).sum(1)
 

@@ -1,5 +1,6 @@
 """Worker of this suite; runs in the environment of the benchmark."""
 
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +10,10 @@ from benchmarks.workers.timing import Batch, Work, count, read, work
 
 def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
     """The task of a config with overrides, its corpus prepared."""
-    from common_jax.training.config import parse, task_class
+    from common_jax.deploy.configs import parse, task_of
 
     parsed = parse(config, [f"--config.{name}={value}" for name, value in overrides.items()])
-    task = task_class(parsed.task)(parsed)
+    task = task_of(parsed)
     task.prepare()
     return task
 
@@ -20,8 +21,8 @@ def task_of(config: str, overrides: Mapping[str, Any]) -> Any:
 def trained(folder: str) -> tuple[Any, Any]:
     """The task of a run, and the parameters of its best checkpoint."""
     from common_jax.config import MeshConfig
+    from common_jax.deploy.parameters import read_parameters
     from common_jax.training.config import read_task
-    from common_jax.training.load_parameters import read_parameters
     from common_jax.training.mesh import make_mesh
     from common_jax.training.run_folder import RunFolder
 
@@ -35,12 +36,14 @@ def translation(job: dict[str, Any]) -> Work:
     import jax
     import numpy as np
 
+    from common_jax.deploy.service import service_of
     from common_jax.io.threads import threaded_map
     from csan_jax.data.subwords import END
 
     task, params = trained(job["run"])
     task.decoding = {"length_penalty": job["length_penalty"]}
-    serve = jax.jit(lambda params, arrays: task.serve(params, arrays, beam_size=job["beam_size"]))
+    service = service_of(task)
+    serve = jax.jit(functools.partial(service.serve, beam_size=job["beam_size"]))
 
     def translated(batch: Batch) -> list[list[int]]:
         rows = np.asarray(serve(params, {"source": batch["source"]})["pieces"])

@@ -164,7 +164,7 @@ class Evaluation:
         """The text and the pictures that a page shows for a predictor's answer with `explain`.
 
         Args:
-          answer: its line (`common_jax.predictor_answer.Answer`).
+          answer: its line (`common_jax.deploy.answer.Answer`).
           run: the name of the run, for the pictures' titles.
           line: the predictor's input.
           span: as `ScoredExample.span`.

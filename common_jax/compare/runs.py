@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common_jax.compare.labels import shortened
 from common_jax.errors import UserError
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import make_task
 from common_jax.training.identity import SEED, result_fields
-from common_jax.training.labels import shortened
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.task import Task
 
@@ -91,7 +91,7 @@ def read_runs(folders: Sequence[AnyPath]) -> list[Run]:
             break
     runs = [Run(*pair) for pair in zip(shortened(labels), map(RunFolder, folders), strict=True)]
     for run in runs:
-        if run.workdir.export is not None:
+        if run.workdir.is_export:
             raise UserError(f"{run.workdir.path}: an export; a report needs runs")
         _ = run.task  # reports errors in its config early
     return runs

@@ -49,20 +49,20 @@ class Preparation:
     """How a corpus is prepared, beside the fields of its config.
 
     Attributes:
-      vocabulary_from: the folder, also in a bucket, of a vocabulary that encodes the corpus; None
-        makes one from train.
+      vocabulary_from: the folder, also in a bucket, of a vocabulary that encodes the corpus, or its
+        path as text; None makes one from train.
       splits: to prepare; empty for all of the config.
       option: suggested by the error for an invalid example (`BadExamples`).
     """
 
-    vocabulary_from: AnyPath | None = None
+    vocabulary_from: str | AnyPath | None = None
     splits: tuple[str, ...] = ()
     option: str = "data.on_bad_example"
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
         """The folder of the vocabulary, on a disk."""
-        return None if self.vocabulary_from is None else local_copy(self.vocabulary_from)
+        return None if self.vocabulary_from is None else local_copy(as_path(self.vocabulary_from))
 
     def bad_examples(self, config: "SourceConfig") -> BadExamples:
         """The policy of a config, with this preparation's `option`."""
@@ -74,9 +74,9 @@ class Preparation:
         Raises:
           UserError: if there is no vocabulary.
         """
-        folder = self.vocabulary_from
-        if folder is None:
+        if self.vocabulary_from is None:
             return {}
+        folder = as_path(self.vocabulary_from)
         files = sorted(self.vocabulary.iterdir()) if self.vocabulary and folder.is_dir() else []
         if not files:
             raise UserError(
@@ -117,11 +117,13 @@ class PreparedData(abc.ABC):
 
     Attributes:
       unit: the name of the examples in messages: "questions".
+      other_test_fields: fields of the config for the evaluation of other files than the run's.
       config: the family's `DataConfig`.
       preparation: for the next `prepare`.
     """
 
     unit: ClassVar[str]
+    other_test_fields: ClassVar[Mapping[str, Any]] = {}
     config: Any
 
     def __init__(self) -> None:

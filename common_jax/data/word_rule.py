@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from common_jax.fields import split_list
-from common_jax.text.word_tokenizer import UNICODE
+from common_jax.text.word_tokenizer import UNICODE, Rule
 
 T = TypeVar("T")
 
@@ -20,7 +20,12 @@ class WordLevelConfig:
         config: Any = self
         if "words.rule" in overridden or not replaces_train(config, overridden):
             return self
-        words = dataclasses.replace(config.words, rule=UNICODE)
+        return config.with_rule(UNICODE)
+
+    def with_rule(self: T, rule: Rule) -> T:
+        """The config with another `words.rule`."""
+        config: Any = self
+        words = dataclasses.replace(config.words, rule=rule)
         return dataclasses.replace(config, words=words)
 
 

@@ -2,16 +2,17 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from common_jax.deploy.format import ENGINE, PARAMETERS, VOCABULARY, Export
+from common_jax.deploy.model_format import ModelFormat
+from common_jax.deploy.named import located
+from common_jax.deploy.predictor import MEMORY, CompiledFunctions, Predictor
+from common_jax.deploy.sizes import require_rows
 from common_jax.errors import UserError, error_context
-from common_jax.export.child import Limits
-from common_jax.export.format import ENGINE, VOCABULARY, Export
-from common_jax.export.sizes import require_config, require_memory, require_rows
 from common_jax.fields import from_mapping, named_class
 from common_jax.io.paths import AnyPath
-from common_jax.predictor import MEMORY, Predictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,18 +45,23 @@ class LoadedModel:
 
 
 def load(
-    path: str | AnyPath | Export, *, untrusted: Limits | None = None, **options: Any
+    path: str | AnyPath | Export,
+    *,
+    untrusted: bool = False,
+    trusted_packages: Sequence[str] = (),
+    **options: Any,
 ) -> Predictor:
     """A run's best checkpoint, or an export, as a predictor: `load("runs/csan/quickstart")`.
 
-    For an export in the format "stablehlo" or "ctranslate2", imports no model code, flax, optax or
-    Orbax; for the latter, which CTranslate2 computes, no jax either.
+    For an export in the format "stablehlo", or one of the predictor's own, imports no model code,
+    flax, optax or Orbax.
 
     Args:
       path: the folder of the run or of the export; or the name of an export,
-        hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE or demo:NAME (`common_jax.io.named`).
-      untrusted: limits of a separate process that runs the export's programs; None runs them in
-        this process, unless the export is from a hub or an archive: then it means `Limits()`.
+        hf://OWNER/NAME@REVISION or demo:NAME (`common_jax.deploy.named`).
+      untrusted: whether an export is data of a stranger, as those of a hub always are: its programs
+        do not run, and its parameters are computed by this suite's code.
+      trusted_packages: packages whose classes such an export may name beside this suite's.
       **options: of the predictor, such as `beam_size` of a translator; for a run also `average`, to
         use the mean of that many newest checkpoints instead of the best; and `max_memory`, the most
         that the computation for a text or a batch may need, in GiB.
@@ -63,55 +69,46 @@ def load(
     Raises:
       UserError: if the folder is neither, or damaged, or for an invalid option.
     """
-    export = _export_at(path)
+    export = export_at(path, untrusted, trusted_packages)
     average = 1 if export is not None else options.pop("average", 1)
     memory = options.pop("max_memory", MEMORY)
-    return load_model(export or path, average, memory, untrusted).predictor(**options)
+    return load_model(export or path, average, memory).predictor(**options)
 
 
 def load_model(
-    path: str | AnyPath | Export,
-    average: int = 1,
-    max_memory: float = MEMORY,
-    untrusted: Limits | None = None,
+    path: str | AnyPath | Export, average: int = 1, max_memory: float = MEMORY
 ) -> LoadedModel:
     """A run's best checkpoint, or an export, for several predictors.
 
     Args:
       average: for a run, the number of newest checkpoints whose mean is used, if more than 1.
       max_memory: the most that the computation for a text or a batch may need, in GiB.
-      untrusted: as of `load`.
 
     Raises:
-      UserError: if the folder is neither, or damaged; if `untrusted`, for a run or an export
-        without programs, whose model code would run in this process.
+      UserError: if the folder is neither, or damaged.
     """
-    export = _export_at(path)
-    if export is not None and export.is_foreign:
-        untrusted = untrusted or Limits()
-    if export is not None and export.manifest.format == "stablehlo":
-        return _load_programs(export, max_memory, untrusted)
-    if export is not None and export.manifest.format == "ctranslate2" and untrusted is None:
-        return _load_engine(export)
-    if untrusted is not None:
-        what = "a run" if export is None else f"an export in the format {export.manifest.format}"
-        raise UserError(
-            f"{path if export is None else export.path}: {what}; only exports in the "
-            "format stablehlo run in a process of their own"
-        )
-    from common_jax.config import MeshConfig
-    from common_jax.training.config import read_task
-    from common_jax.training.load_parameters import read_parameters
-    from common_jax.training.mesh import make_mesh
-    from common_jax.training.run_folder import RunFolder
+    export = export_at(path)
+    if export is not None and not export.is_foreign:
+        if export.manifest.format == "stablehlo":
+            return _load_programs(export, max_memory)
+        if export.manifest.format in predictor_class(export).formats:
+            return _load_model_format(export)
+    return _load_parameters(export or path, average, max_memory)
 
-    if export is not None:
-        require_config(export)
-    run = RunFolder(export.path, export) if export is not None else RunFolder(cast(Any, path))
-    task = read_task(run)
-    parameters = read_parameters(run, task, make_mesh(MeshConfig(data=1)), average)
-    make = functools.partial(task.predictor, parameters.values, max_memory)
-    return LoadedModel(run.path, task.predictor_class, make)
+
+def export_at(
+    path: str | AnyPath | Export, untrusted: bool = False, trusted_packages: Sequence[str] = ()
+) -> Export | None:
+    """The export of a name or in a folder, verified; None for another folder.
+
+    Raises:
+      UserError: if it is damaged; if `untrusted`, for a folder that has no export.
+    """
+    if isinstance(path, Export):
+        return path
+    if untrusted or Export.is_at(path):
+        return Export(path, untrusted, trusted_packages)
+    return None
 
 
 def predictor_class(path: str | AnyPath | Export) -> type[Predictor]:
@@ -120,25 +117,68 @@ def predictor_class(path: str | AnyPath | Export) -> type[Predictor]:
     Raises:
       UserError: if the folder is neither a run's nor an export's.
     """
-    export = _export_at(path)
+    export = export_at(path)
     if export is not None:
         base: Any = Predictor
         return named_class(export.manifest.predictor, base, f"{export.file}: predictor")
+    from common_jax.deploy.service import service_class
     from common_jax.training.config import make_task
     from common_jax.training.run_folder import RunFolder
 
-    return make_task(RunFolder(cast(Any, path))).predictor_class
+    task = make_task(RunFolder(located(cast(Any, path))))
+    return service_class(type(task)).predictor_class
 
 
-def _export_at(path: str | AnyPath | Export) -> Export | None:
-    """The export in a folder; None if it has none."""
-    return path if isinstance(path, Export) else Export(path) if Export.is_at(path) else None
+def model_format(name: str, predictor: type[Predictor]) -> ModelFormat:
+    """A format of `Predictor.formats`."""
+    base: Any = ModelFormat
+    return named_class(predictor.formats[name], base, f"{predictor.__name__}.formats")()
 
 
-def _load_engine(export: Export) -> LoadedModel:
+def _load_parameters(path: str | AnyPath | Export, average: int, max_memory: float) -> LoadedModel:
+    """A run, or an export's parameters, with the code of its model."""
+    from common_jax.config import MeshConfig
+    from common_jax.deploy.parameters import read_parameters, source_of
+    from common_jax.deploy.service import service_of
+    from common_jax.training.config import read_task
+    from common_jax.training.mesh import make_mesh
+
+    source = source_of(path)
+    task = read_task(source.folder)
+    service = service_of(task)
+    parameters = read_parameters(source, task, make_mesh(MeshConfig(data=1)), average)
+    make = functools.partial(service.predictor, parameters.values, max_memory)
+    return LoadedModel(source.folder.path, service.predictor_class, make)
+
+
+def _load_programs(export: Export, max_memory: float) -> LoadedModel:
+    from common_jax.deploy.stablehlo import ExportedPrograms
+
     cls, vocabulary, settings = _text_interface(export)
-    programs = cls.engine(export.path / ENGINE, vocabulary, settings)
-    return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))
+    tables = cls.tables(vocabulary)
+    require_rows(export.path / PARAMETERS, export.path / VOCABULARY, tables)
+    made_with = str(export.manifest.versions.get("jax", "0"))
+    programs = ExportedPrograms(export.path, export.manifest.programs, made_with, export.digests)
+    programs.memory = max_memory
+    return _with_programs(export, cls, vocabulary, settings, programs)
+
+
+def _load_model_format(export: Export) -> LoadedModel:
+    cls, vocabulary, settings = _text_interface(export)
+    library = model_format(export.manifest.format, cls)
+    programs = library.read(export.path / ENGINE, vocabulary, settings)
+    return _with_programs(export, cls, vocabulary, settings, programs)
+
+
+def _with_programs(
+    export: Export,
+    cls: type[Predictor],
+    vocabulary: Any,
+    settings: Any,
+    programs: CompiledFunctions,
+) -> LoadedModel:
+    make = functools.partial(cls, vocabulary, settings, programs)
+    return LoadedModel(export.path, cls, make)
 
 
 def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:
@@ -147,18 +187,3 @@ def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:
     with error_context(export.file):
         settings: Any = from_mapping(cls.Settings, export.manifest.settings, "settings.")
     return cls, cls.read_vocabulary(export.path / VOCABULARY), settings
-
-
-def _load_programs(export: Export, max_memory: float, limits: Limits | None) -> LoadedModel:
-    from common_jax.export.stablehlo import ExportedPrograms
-
-    if limits is not None:
-        require_memory(export, limits.memory)
-    cls, vocabulary, settings = _text_interface(export)
-    require_rows(export, cls.tables(vocabulary))
-    made_with = str(export.manifest.versions.get("jax", "0"))
-    programs = ExportedPrograms(
-        export.path, export.manifest.programs, made_with, export.digests, limits
-    )
-    programs.memory = max_memory
-    return LoadedModel(export.path, cls, functools.partial(cls, vocabulary, settings, programs))

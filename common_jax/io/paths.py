@@ -17,8 +17,8 @@ if not TYPE_CHECKING:
     AnyPath = PurePath
 
 GS = "gs://"
-HF, HTTPS, DEMO = "hf://", "https://", "demo:"  # of names of models (`common_jax.io.named`)
-NAMES = f"models also by name: {HF}OWNER/NAME@REVISION, {HTTPS}HOST/ARCHIVE.zip, {DEMO}NAME"
+HF, DEMO = "hf://", "demo:"  # of names of models (`common_jax.deploy.named`)
+NAMES = f"models also by name: {HF}OWNER/NAME@REVISION, {DEMO}NAME"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/|$)")
 

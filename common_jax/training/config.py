@@ -3,6 +3,8 @@
 After `parse` no code sees a ConfigDict.
 """
 
+import contextlib
+import copy
 import dataclasses
 import functools
 import os
@@ -18,13 +20,11 @@ from absl import flags
 from ml_collections import config_flags
 
 from common_jax.config import completed, from_values, short_keys, to_config_dict
-from common_jax.data.word_rule import WordLevelConfig
 from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import join_list, named_class, suggestion
 from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
-from common_jax.io.named import located
-from common_jax.io.paths import expand_user
+from common_jax.io.paths import as_path, expand_user
 from common_jax.renames import former_keys
 from common_jax.systems import UnknownSystem
 from common_jax.training.config_files import config_file
@@ -36,48 +36,76 @@ if TYPE_CHECKING:
 _FILE_FIELDS = ("source", "dir", "tfds", "train", "dev", "test", "vocabulary_from")
 
 
-def parse(file: str, overrides: Sequence[str]) -> Any:
-    """The config of `--config FILE[:ARGUMENT] --config.KEY=VALUE ...`, checked.
+@dataclasses.dataclass(frozen=True)
+class ConfigFile:
+    """A config file that has been executed.
+
+    Attributes:
+      name: as it was given.
+      values: of `get_config`.
+    """
+
+    name: str
+    values: ml_collections.ConfigDict
+
+    @property
+    def config_class(self) -> type:
+        """The dataclass of the config."""
+        return task_class(self.values.task).config_class
+
+    def parse(self, overrides: Sequence[str]) -> Any:
+        """The config with overrides, checked.
+
+        Args:
+          overrides: arguments of the form "--config.key=value".
+
+        Raises:
+          UserError: for an unknown key, a wrong type, an invalid value, or an override without
+            effect.
+        """
+        _require_form(overrides)
+        values = copy.deepcopy(self.values)  # overrides change it
+        file_values = values.copy_and_resolve_references()
+        parsed, overrides = _overridden(values, self.config_class, overrides, self.name)
+        _require_effect(parsed, overrides)
+        keys = [key_of(override) for override in overrides]
+        before = {key: functools.reduce(getattr, key.split("."), file_values) for key in keys}
+        return completed(parsed, before)
+
+
+def read_config(file: str) -> ConfigFile:
+    """Executes a config file.
 
     Args:
       file: a Python file with `get_config` or the name of an installed one (`config_file`), a ":"
         before its argument if it takes one.
-      overrides: arguments of the form "--config.key=value".
 
     Raises:
-      UserError: for a missing file, an unknown key, a wrong type, an invalid value, or an override
-        without effect.
+      UserError: for a missing file, one that raises an error, or one without a task's config.
     """
-    _require_form(overrides)
-    config = _parsed_flag(file, config_flags.DEFINE_config_file, [f"--config={config_file(file)}"])
-    if not isinstance(config, ml_collections.ConfigDict) or type(config.get("task")) is not str:
+    path = config_file(file)
+    values = _parsed_flag(file, config_flags.DEFINE_config_file, [f"--config={path}"])
+    if not isinstance(values, ml_collections.ConfigDict) or type(values.get("task")) is not str:
         raise UserError(
             f"--config={file}: get_config() must return to_config_dict of a task's config, as the "
             "files in configs do"
         )
-    config_class = task_class(config.task).config_class
-    file_values = config.copy_and_resolve_references()
-    parsed, overrides = _overridden(config, config_class, overrides, file)
-    _require_effect(parsed, overrides)
-    keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
-    before = {key: functools.reduce(getattr, key.split("."), file_values) for key in keys}
-    config = completed(parsed, before)
-    return config if "words.rule" in keys else _with_given_rule(config)
+    return ConfigFile(file, values)
 
 
-def _with_given_rule(config: Any) -> Any:
-    """The config with the `words.rule` of `data.vocabulary_from`'s vocabulary, if there is one."""
-    is_word_level = isinstance(config, WordLevelConfig)
-    given = config.data.vocabulary_from if is_word_level else ""  # type: ignore[attr-defined]
-    if not given:
-        return config
-    from common_jax.text.vocabulary import Vocabulary
+def parse(file: str, overrides: Sequence[str]) -> Any:
+    """The config of `--config FILE[:ARGUMENT] --config.KEY=VALUE ...`, checked.
 
-    folder = RunFolder(located(expand_user(given, "data.vocabulary_from"))).vocabulary
-    if not folder.is_dir():
-        return config
-    words = dataclasses.replace(config.words, rule=Vocabulary.load(local_copy(folder)).rule)
-    return dataclasses.replace(config, words=words)
+    Raises:
+      UserError: as `read_config` and `ConfigFile.parse`.
+    """
+    _require_form(overrides)
+    return read_config(file).parse(overrides)
+
+
+def key_of(override: str) -> str:
+    """The key of "--config.KEY=VALUE"."""
+    return override.removeprefix("--config.").partition("=")[0]
 
 
 def _require_form(overrides: Sequence[str]) -> None:
@@ -100,7 +128,7 @@ def _overridden(
 def _require_effect(config: Any, overrides: Sequence[str]) -> None:
     """Raises UserError if an override has no effect given the other values of its section."""
     for override in overrides:
-        key = override.removeprefix("--config.").partition("=")[0]
+        key = key_of(override)
         section, _, field = key.partition(".")
         unused: dict[str, str] = getattr(getattr(config, section), "unused", dict)()
         if field in unused:
@@ -148,7 +176,17 @@ def make_task(run: RunFolder, **data: Any) -> "Task":
             values["data"] = {**values["data"], **data}
         task = task_type(from_values(task_type.config_class, values))
         task.prepare_as(option="")  # a run's config cannot be changed
+        if task.data is not None and not _has_given_folder(task.config):
+            task.prepare_as(vocabulary_from=run.vocabulary)  # the same vocabulary
         return task
+
+
+def _has_given_folder(config: Any) -> bool:
+    """Whether `data.vocabulary_from` is empty, or a folder that exists: not a model's name."""
+    given = config.data.vocabulary_from
+    with contextlib.suppress(UserError):
+        return not given or as_path(expand_user(given)).is_dir()
+    return False
 
 
 def read_task(run: RunFolder, **data: Any) -> "Task":
@@ -174,7 +212,7 @@ def task_on_files(
       UserError: as `read_task` and `parse`; for a field that names files.
     """
     _require_form(overrides)
-    for key in (override.removeprefix("--config.").partition("=")[0] for override in overrides):
+    for key in map(key_of, overrides):
         if not key.startswith("data.") or key.removeprefix("data.") in _FILE_FIELDS:
             raise UserError(f"--config.{key}: not for a test set; only data.* that describe it")
     task = read_task(run, **data)
@@ -182,7 +220,7 @@ def task_on_files(
         raise UserError(f"{run.path}: {type(task).__name__} reads no files")
     names = [files] if os.path.exists(files) else names_in(files, "--data", os.getcwd())
     config = to_config_dict(task.config)
-    config.data.update({**task.other_test_fields, "source": "files", "dir": os.getcwd()})
+    config.data.update({**task.data.other_test_fields, "source": "files", "dir": os.getcwd()})
     config.data.test = join_list(str(local_copy(expand_user(name)).absolute()) for name in names)
     config.data.train = config.data.train or config.data.test  # required, and not read
     config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))

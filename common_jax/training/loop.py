@@ -27,16 +27,15 @@ from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.io.paths import in_bucket
 from common_jax.numerics import recorded_variables
 from common_jax.training.best import comparable_score
-from common_jax.training.checkpoint import Checkpoints, Position
+from common_jax.training.checkpoint import Checkpoints, Position, Restored
 from common_jax.training.evaluate import evaluate
 from common_jax.training.identity import flat
-from common_jax.training.load_parameters import starting_parameters
 from common_jax.training.log import MetricsLog, Progress
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.run_writer import RunWriter
-from common_jax.training.state import InitialState, run_key
+from common_jax.training.state import InitialState, TrainState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
@@ -54,42 +53,58 @@ class RunResult:
     scored: dict[str, Scores]
 
 
+StartingParameters = Callable[[Task, Params, Mesh], Params]
+
+
 def train(
-    task: Task, workdir: RunWriter, command: str = "", *, new_schedule: bool = False
+    task: Task,
+    workdir: RunWriter,
+    command: str = "",
+    *,
+    new_schedule: bool = False,
+    starting_parameters: StartingParameters | None = None,
 ) -> RunResult:
     """Trains, or resumes training, until `train.steps`; then scores the best on dev and test.
 
     Args:
       command: the command line, for result.json.
       new_schedule: whether a resumed run has the cooldown of `task.config`, not the recorded one.
+      starting_parameters: reads the parameters of `train.init_from`, given the fresh ones; needed
+        if a new run has it (`common_jax.deploy.parameters.starting_parameters`).
 
     Raises:
       UserError: for invalid data, an unusable folder, a tracker that is not installed, or a loss
         that stays not finite; in all processes of a run, if possible.
       Interrupted: by SIGTERM or SIGINT; the last step is saved.
     """
-    config = task.config
-    _require_same_config(config)
-    if config.train.best_metric not in task.metric_names:
-        names = " | ".join(task.metric_names)
-        raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {names}")
-    broadcast_from_first(lambda: require_installed(config.train.tracker_names))
-    mesh = make_mesh(config.mesh)
+    _require_same_config(task.config)
+    _require_metric(task)
+    broadcast_from_first(lambda: require_installed(task.config.train.tracker_names))
+    mesh = make_mesh(task.config.mesh)
     try:
-        task.config = config = workdir.claim(config, new_schedule=new_schedule)
+        config = workdir.claim(task.config, new_schedule=new_schedule)
+        task.config = config
         if finished := broadcast_from_first(lambda: workdir.finished(config)):
             return RunResult(finished, {})
         with workdir.recording_end():
             prepare_on_all(task)
             data = workdir.adopt_data(task)
-            with (
-                PreemptionHandler() as requests,
-                contextlib.closing(_Run(task, workdir, mesh, requests, data)) as run,
-            ):
-                requests.raise_if_requested()
-                return run.finish(run.take_steps(), command)
+            with PreemptionHandler() as preemption:
+                run = _Run(task, workdir, mesh, preemption, data)
+                with contextlib.closing(run):
+                    run.begin(starting_parameters)
+                    preemption.raise_if_requested()
+                    return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
+
+
+def _require_metric(task: Task) -> None:
+    """Raises UserError if the task does not have the metric that selects the best checkpoint."""
+    metric = task.config.train.best_metric
+    if metric not in task.metric_names:
+        names = " | ".join(task.metric_names)
+        raise UserError(f"train.best_metric={metric!r}: must be {names}")
 
 
 def prepare_on_all(task: Task, workers: int | None = None) -> None:
@@ -115,46 +130,85 @@ def _require_same_config(config: Any) -> None:
 
 
 class _Run:
-    """A run in progress."""
+    """A run in progress.
+
+    Attributes:
+      step, position, state: of the last step taken; the position is (epoch, batch) of the next.
+    """
+
+    step: int
+    position: Position
+    state: TrainState
+    log: MetricsLog
+    progress: Progress
 
     def __init__(
-        self, task: Task, workdir: RunWriter, mesh: Mesh, requests: PreemptionHandler, data: str
+        self, task: Task, workdir: RunWriter, mesh: Mesh, preemption: PreemptionHandler, data: str
     ):
-        """Restores the newest checkpoint, or starts a new run; `data` as `Restored.data`."""
+        """
+        Args:
+          data: as `Restored.data`.
+        """
         config = task.config.train
-        self.task, self.config, self.workdir = task, config, workdir
-        self.mesh, self.requests = mesh, requests
-        initial = InitialState(task, mesh)
-        self.abstract = initial.abstract
+        self.task = task
+        self.config = config
+        self.workdir = workdir
+        self.mesh = mesh
+        self.preemption = preemption
+        self.data = data
+        self.initial = InitialState(task, mesh)
         self.checkpoints = Checkpoints(workdir, config.best_metric, config.keep_checkpoints, data)
-        restored = self.checkpoints.restore_newest(self.abstract)
-        if restored and restored.data not in ("", data):
-            raise UserError(
-                f"{workdir.checkpoints / str(restored.step)}: trained on other data than this run; "
-                "restore its own checkpoints, or choose another --workdir"
-            )
-        if restored:
-            self.step, self.position, self.state = restored.step, restored.position, restored.state
-        else:
-            self.step, self.position = 0, (0, 0)
-            self.state = initial.make()
-            if config.init_from:
-                params = starting_parameters(task, self.state.params, mesh)
-                ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)
-                self.state = dataclasses.replace(self.state, params=params, ema=ema)
-        values = flat(to_mapping(task.config))
-        self.log = MetricsLog(workdir, self.step, config.tracker_names, values)
-        self.progress = Progress(self.step, config.steps)
-        if restored:
-            self.progress.say(f"resuming {workdir.path} at step {self.step}")
-        self._require_learning()
         self._dev_step = make_predict_step(task, mesh, final=False)
-        # if the two are equal, one function is compiled once
-        self._final_step = (
-            make_predict_step(task, mesh, final=True) if task.final_search else self._dev_step
-        )
+        self._final_step = self._dev_step  # if the two are equal, one function is compiled once
+        if task.final_search:
+            self._final_step = make_predict_step(task, mesh, final=True)
         self._stalls = StallTimer()
+        self._files = contextlib.ExitStack()
         self._began = time.monotonic()
+
+    def begin(self, starting_parameters: StartingParameters | None) -> None:
+        """Restores the newest checkpoint, or makes the state of a new run; opens the log.
+
+        Raises:
+          UserError: for a checkpoint of other data, or parameters that do not fit.
+        """
+        restored = self.checkpoints.restore_newest(self.initial.abstract)
+        if restored is None:
+            self._start(starting_parameters)
+        else:
+            self._resume(restored)
+        values = flat(to_mapping(self.task.config))
+        self.log = MetricsLog(self.workdir, self.step, self.config.tracker_names, values)
+        self._files.callback(self.log.close)
+        self.progress = Progress(self.step, self.config.steps)
+        self._files.callback(self.progress.close)
+        if restored is not None:
+            self.progress.say(f"resuming {self.workdir.path} at step {self.step}")
+        self._require_learning()
+
+    def _start(self, starting_parameters: StartingParameters | None) -> None:
+        """Makes the initial state, with the parameters of `train.init_from`."""
+        self.step = 0
+        self.position = (0, 0)
+        self.state = self.initial.make()
+        if not self.config.init_from:
+            return
+        if starting_parameters is None:
+            raise ValueError("train.init_from: train needs `starting_parameters`")
+        params = starting_parameters(self.task, self.state.params, self.mesh)
+        ema = None if self.state.ema is None else jax.tree.map(lambda a: a.copy(), params)
+        self.state = dataclasses.replace(self.state, params=params, ema=ema)
+
+    def _resume(self, restored: Restored) -> None:
+        """Takes over a checkpoint's state; raises UserError if it is of other data."""
+        if restored.data not in ("", self.data):
+            raise UserError(
+                f"{self.workdir.checkpoints / str(restored.step)}: trained on other data than this "
+                "run; restore its own checkpoints, or choose another --workdir"
+            )
+        self.step = restored.step
+        self.position = restored.position
+        self.state = restored.state
 
     def _require_learning(self) -> None:
         """Requires that the learning rate of a new run is above 0 before its last step; says from
@@ -187,43 +241,51 @@ class _Run:
             self._validate_and_save()  # the run ended before this validation
         if self._finished():
             return self._stops_early()
-        train_step = make_train_step(self.task, self.mesh, self.abstract)
+        train_step = make_train_step(self.task, self.mesh, self.initial.abstract)
         batches = self.task.train_batches().select_rows(local_rows(self.mesh, config.accumulate))
-        placed = lambda group: tuple(put_batch(batch, self.mesh) for batch in group)
-        window, key = MetricsWindow(), run_key(config.seed, self.mesh)
-        batch_stream = stream(batches, self.position)
-        calls = ((at, placed(group)) for at, group in group_steps(batch_stream, self.step, config))
-        for following, group in self._stalls.over("data_seconds", calls):
+        key = run_key(config.seed, self.mesh)
+        window = MetricsWindow()
+        for following, group in self._stalls.over("data_seconds", self._calls(batches)):
+            # the step, while the metrics of the last call are checked
             self.state, metrics = train_step(self.state, group, key)
-            self._require_finite(window.latest, batches)  # of the last call, while this one runs
+            self._require_finite(window.latest, batches)
             window.add(metrics)
-            self.step, self.position = self.step + len(group), following
+            self.step += len(group)
+            self.position = following
             self.progress.advance(len(group))
+
+            # what is due after it
             validate = self._validates()
             save = validate or self._due(config.checkpoint_every)
-            request = self.requests.poll()
+            signal_number = self.preemption.poll()
             regular = save or self._due(config.log_every)
-            if regular or request is not None:
+            if regular or signal_number is not None:
                 self._log_window(window, always=regular)
                 self._require_finite(window.latest, batches)
-                window = MetricsWindow()
-            if request is not None:
-                self._save_and_leave(request)
+                window.reset()
+            if signal_number is not None:
+                self._save_and_leave(signal_number)
             if validate:
                 self._validate_and_save()
             elif save:
                 self._save()
             if save:
-                window = MetricsWindow()  # without the time of the save
+                window.reset()  # without the time of the save
             if self._finished():
                 break
         self.checkpoints.wait()
         return self._stops_early()
 
+    def _calls(self, batches: Batches) -> Iterator[tuple[Position, tuple[Batch, ...]]]:
+        """The batches of each call of the training step on the devices, with the position after."""
+        batch_stream = stream(batches, self.position)
+        for following, group in group_steps(batch_stream, self.step, self.config):
+            yield following, tuple(put_batch(batch, self.mesh) for batch in group)
+
     def finish(self, stopped_early: bool, command: str) -> RunResult:
         """Scores the best checkpoint on dev and, once, on test, and writes the result."""
         del self.state
-        best = self.checkpoints.restore_best(self.abstract)
+        best = self.checkpoints.restore_best(self.initial.abstract)
         metric = self.config.best_metric
         self.progress.say(
             f"scoring the checkpoint of step {best.step}, the best on dev by {metric}"
@@ -260,10 +322,9 @@ class _Run:
 
     def close(self) -> None:
         """Closes files and the bar."""
-        self.progress.close()
         with contextlib.suppress(UserError):  # would hide the error that ended the run
             self.checkpoints.close()
-        self.log.close()
+        self._files.close()
 
     def _due(self, every: int) -> bool:
         return self.step % every == 0
@@ -276,7 +337,8 @@ class _Run:
 
     def _stops_early(self) -> bool:
         """Whether the last `train.patience` validations did not improve on the best."""
-        patience, metric = self.config.patience, self.config.best_metric
+        patience = self.config.patience
+        metric = self.config.best_metric
         values = [comparable_score(scores, metric) for _, scores in self.log.validations]
         return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
 
@@ -284,10 +346,10 @@ class _Run:
         """Evaluates; raises Interrupted upon a request, also an earlier one."""
 
         def predict(params: Params, batch: Batch) -> dict[str, Any]:
-            self.requests.raise_if_requested()
+            self.preemption.raise_if_requested()
             return predict_step(params, batch)
 
-        with self.requests.interruptible():
+        with self.preemption.interruptible():
             return evaluate(self.task, params, split, predict, self.mesh)
 
     def _log_window(self, window: "MetricsWindow", always: bool = True) -> None:
@@ -310,8 +372,8 @@ class _Run:
         self._save()  # asynchronously, during the validation
         try:
             scored = self._evaluated(self.state.inference_params, "dev", self._dev_step)
-        except Interrupted as request:
-            self._save_and_leave(request.signal)
+        except Interrupted as interruption:
+            self._save_and_leave(interruption.signal)
         self._save(scored.metrics)
         values = {"split": "dev", **scored.metrics}
         self.progress.show(self.step, values, always=True)
@@ -323,12 +385,12 @@ class _Run:
             self.log.flush()  # a resumed run continues the log of its checkpoint
             self.checkpoints.save(self.state, self.step, self.position, metrics)
 
-    def _save_and_leave(self, request: int) -> None:
+    def _save_and_leave(self, signal_number: int) -> None:
         self._save()
         self.checkpoints.wait()
         gather_from_all(lambda: None)  # the first process may still be removing old checkpoints
         raise Interrupted(
-            request,
+            signal_number,
             f"stopped at step {self.step}, which is saved in {self.workdir.path}; "
             "the same command resumes from there",
         )
@@ -375,4 +437,5 @@ def group_steps(
             yield group[-1][0], [batch for _, batch in group]
         else:
             yield from ((following, [batch]) for following, batch in group)
-        group, complete = [], True
+        group = []
+        complete = True

@@ -1,11 +1,10 @@
 """Reads the folder of a run, without jax.
 
 Only this module and `common_jax.training.run_writer` name the files of a run, which docs/files.md
-lists; `config.json` and `vocabulary` are named in `common_jax.export.format`, as exports have them.
+lists; `config.json` and `vocabulary` are named in `common_jax.deploy.format`, as exports have them.
 """
 
 import fnmatch
-import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +12,14 @@ from typing import Any
 
 from common_jax.config import OptimizerConfig, from_values
 from common_jax.errors import UserError, error_context
-from common_jax.export.format import CONFIG, VOCABULARY, Export
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
 from common_jax.io.lock_state import LockState
-from common_jax.io.named import located
-from common_jax.io.paths import AnyPath, in_bucket
+from common_jax.io.paths import AnyPath, as_path, in_bucket
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
+from common_jax.training.file_names import CONFIG, EXPORT, VOCABULARY
 from common_jax.training.identity import COOLDOWN, identity, resuming
 
 VERSION = 1  # of config.json
@@ -37,8 +35,7 @@ _RESULT = {  # fields of every result.json
 
 
 class RunFolder:
-    """The folder of a run on a disk or in a bucket (gs://BUCKET/FOLDER); or of an export, which has
-    config and vocabulary in the same places.
+    """The folder of a run, on a disk or in a bucket.
 
     Unless stated otherwise, methods raise a UserError for a file that is missing or damaged.
 
@@ -51,28 +48,18 @@ class RunFolder:
       result_file, end_file: of `result`, and of `RunWriter.recording_end`.
     """
 
-    def __init__(self, path: str | AnyPath, export: Export | None = None):
-        """
-        Args:
-          export: the export in it, if already read.
-        """
-        self.path = located(path)
-        if export is not None:
-            self.export = export
+    def __init__(self, path: str | AnyPath):
+        self.path = as_path(path)
         self.checkpoints, self.damaged = self.path / "checkpoints", self.path / "damaged"
         self.tensorboard, self.vocabulary = self.path / "tensorboard", self.path / VOCABULARY
         self.config_file, self.metrics_file = self.path / CONFIG, self.path / "metrics.jsonl"
         self.result_file, self.end_file = self.path / RESULT, self.path / END
         self.data_file, self._lock = self.path / "data.json", self.path / "lock"
 
-    @functools.cached_property
-    def export(self) -> Export | None:
-        """The export in the folder; None for a run.
-
-        Raises:
-          UserError: if it is damaged, or of a newer version.
-        """
-        return Export(self.path) if Export.is_at(self.path) else None
+    @property
+    def is_export(self) -> bool:
+        """Whether there is an export in the folder, not a run."""
+        return (self.path / EXPORT).exists()
 
     def tracker(self, name: str) -> AnyPath:
         """The folder of a tracker's files."""
@@ -89,7 +76,7 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """The config as nested values; raises UserError also for an unknown version."""
-        if self.export is None and not self.config_file.exists():
+        if not self.config_file.exists():
             raise UserError(f"{self.path}: not the folder of a run (no {CONFIG})")
         saved = read_json(self.config_file)
         version, config = saved.get("version", int), saved.get("config", dict)
@@ -175,7 +162,7 @@ class RunFolder:
 
     def _require_run(self) -> None:
         self.require_path("\\[")  # TensorStore reads "\" as "/", and Orbax "[" as a pattern
-        if Export.is_at(self.path):
+        if self.is_export:
             raise UserError(f"{self.path} holds an export: choose another --workdir")
         if self.config_file.exists() or not self.path.exists():
             return

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from common_jax.errors import Interrupted, UserError
-from common_jax.export.format import CONFIG
 from common_jax.fields import require, to_mapping
 from common_jax.io import lock
 from common_jax.io.atomic import remove_folder, replace_text, write_json, writing
 from common_jax.io.copies import publish, unfinished
 from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.training.example_results import to_tsv
+from common_jax.training.file_names import CONFIG
 from common_jax.training.multihost import (
     broadcast_from_first,
     first_process_only,

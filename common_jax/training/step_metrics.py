@@ -51,6 +51,10 @@ class MetricsWindow:
     """
 
     def __init__(self):
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins with the next step."""
         self._metrics: list[Metrics] = []
         self._began = time.monotonic()
         self.latest: Metrics | None = None
@@ -65,7 +69,8 @@ class MetricsWindow:
         calls = jax.device_get(self._metrics)
         steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
         seconds = time.monotonic() - self._began
-        rate, bad = steps.pop("learning_rate")[-1], steps.pop("bad_steps") > 0
+        rate = steps.pop("learning_rate")[-1]
+        bad = steps.pop("bad_steps") > 0
         real, positions = (float(steps.pop(name).sum()) for name in ("real", "positions"))
         means = {
             name: float(values[~bad].mean()) for name, values in steps.items() if not bad.all()

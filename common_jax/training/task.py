@@ -7,7 +7,6 @@ and the files of a run.
 
 import abc
 import dataclasses
-import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,16 +19,8 @@ from jaxtyping import Array, Float, Shaped
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
-from common_jax.io.named import located
 from common_jax.io.paths import expand_user
-from common_jax.predictor import (
-    BoundedProgram,
-    CompiledFunctions,
-    Compute,
-    Predictor,
-    parallel_batches,
-)
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.file_names import VOCABULARY
 
 Config = TypeVar("Config")
 Params = Any
@@ -74,28 +65,28 @@ class Task(abc.ABC, Generic[Config]):
       final_search: whether predictions at the end of a run use a more expensive search than those
         of a validation; otherwise one compiled function serves both.
       splits: scored at the end of a run.
-      predictor_class: the predictor of a trained model.
-      other_test_fields: fields of `data` for the evaluation of other files than the run's.
       printed_notes: the `Scores.notes` that are numbers and printed beside the metrics.
-      decoding: options of the predictor that differ from the run's config, for `serve` and the
-        final `predict_step`.
-      hub_task: the task's name on a hub.
+      decoding: options of decoding that differ from the run's config, for the final
+        `predict_step` and for answers.
       comparison: "package.module:Class" of the `common_jax.compare.Evaluation` of its runs; ""
         if a report compares only metrics.
+      service: "package.module:Class" of the `common_jax.deploy.service.Service` that answers with a
+        trained model; "" for none.
+      example_flags: flags of `launch.predict` for an example that is given on its command line; ""
+        if there are none.
     """
 
     config_class: ClassVar[type]
     data: Any = None
-    predictor_class: ClassVar[type[Predictor]]
     metric_names: tuple[str, ...] = ("loss",)
     unit: ClassVar[str] = "examples"
     final_search: ClassVar[bool] = False
     splits: tuple[str, ...] = ("dev", "test")
-    other_test_fields: ClassVar[Mapping[str, Any]] = {}
     printed_notes: ClassVar[tuple[str, ...]] = ()
     decoding: Mapping[str, Any] = {}
-    hub_task: str = "other"
     comparison: ClassVar[str] = ""
+    service: ClassVar[str] = ""
+    example_flags: ClassVar[str] = ""
 
     def __init__(self, config: Config):
         self.config = config
@@ -108,16 +99,6 @@ class Task(abc.ABC, Generic[Config]):
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (by which both
         are divided, once for all devices); further terms of "loss", by name, are logged."""
-
-    @property
-    def languages(self) -> Sequence[str]:
-        """The codes of the texts' languages, for the card of an export."""
-        return ("und",)
-
-    @property
-    def card_facts(self) -> Sequence[str]:
-        """Lines about the task for the card of an export."""
-        return ()
 
     @abc.abstractmethod
     def prepare(self, workers: int | None = None) -> None:
@@ -143,7 +124,7 @@ class Task(abc.ABC, Generic[Config]):
 
     def data_digests(self) -> dict[str, str]:
         """Identifies the prepared corpus, after `prepare`: the SHA-256 of its files, by name."""
-        return {}
+        return {} if self.data is None else self.data.digests()
 
     @abc.abstractmethod
     def write_vocabulary(self, folder: Path) -> None:
@@ -197,25 +178,10 @@ class Task(abc.ABC, Generic[Config]):
         raise UserError(f"{type(self).__name__}: predictions of several runs cannot be averaged")
 
     @property
-    @abc.abstractmethod
-    def vocabulary(self) -> Any:
-        """The vocabulary, as `predictor_class.read_vocabulary` returns it."""
-
-    @property
-    @abc.abstractmethod
-    def settings(self) -> Any:
-        """The `predictor_class.Settings` of this config."""
-
-    @property
-    @abc.abstractmethod
-    def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        """Shape and type of the arrays of `serve`, with letters for the symbolic dims of an export:
-        {"source": ("B, S", np.int32)}."""
-
-    @property
     def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
-        """The arrays of a training batch beside "index", as `inputs`, for `launch.plan`."""
-        return self.inputs
+        """Shape and type of the arrays of a training batch beside "index", with letters for the
+        symbolic dims, for `launch.plan`: {"source": ("B, S", np.int32)}; empty if not declared."""
+        return {}
 
     @property
     def batch_dims(self) -> tuple[str, ...]:
@@ -235,86 +201,25 @@ class Task(abc.ABC, Generic[Config]):
             name: jax.ShapeDtypeStruct(shape(dims), dtype) for name, (dims, dtype) in arrays.items()
         }
 
-    def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
-        """The static arguments of `serve` of each program in an export.
-
-        Args:
-          values: of the predictor's option that is `compiled`; empty for the default.
-        """
-        return [{}]
-
-    @abc.abstractmethod
-    def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
-        """The pure computation on arrays of the predictor, with static arguments (`Compute`)."""
-
-    def predictor(
-        self, params: Params, memory: float = CompiledFunctions.memory, **options: Any
-    ) -> Predictor:
-        """The model as a function on text; needs the vocabulary, not the corpus.
-
-        Args:
-          memory: the most that a computation may need, in GiB.
-        """
-        programs = _Jitted(self, params)
-        programs.memory = memory
-        return self.predictor_class(self.vocabulary, self.settings, programs, **options)
-
-    def require_engine(self) -> None:
-        """Raises UserError if CTranslate2 cannot compute the model with the options `decoding`."""
-        raise UserError("--format ctranslate2: only for translation models")
-
-    def write_engine(self, params: Params, folder: Path, dtype: str) -> None:
-        """Writes the model for `Predictor.engine`; needs the vocabulary.
-
-        Args:
-          folder: a new one.
-          dtype: of the weights, "float32" or "int8".
-        """
-        self.require_engine()
-
     def count_units(self, batch: Batch) -> tuple[Any, int]:
         """The units (see `unit`) of a batch, and its positions with padding."""
         return (batch["index"] >= 0).sum(), len(batch["index"])
 
     def example_input(self) -> str:
-        """A line of the corpus for `predictor`; "" if there is none."""
+        """A line of the corpus for `launch.predict`; "" if there is none."""
         return ""
-
-    def next_commands(self, workdir: str) -> Sequence[str]:
-        """Suggested commands after training."""
-        commands = [
-            f"python -m launch.evaluate --workdir {workdir}",
-            f"python -m launch.export --workdir {workdir} --out exports/{Path(workdir).name}",
-        ]
-        if line := self.example_input():  # a shell's echo may read its backslashes
-            echo = f"printf '%s\\n' {shlex.quote(line)}"
-            commands.insert(0, f"{echo} | python -m launch.predict --workdir {workdir}")
-        return commands
 
 
 def preparation_of(config: Any) -> Preparation:
-    """The preparation of a corpus with the vocabulary of `data.vocabulary_from`."""
+    """The preparation of a corpus with the vocabulary in the folder of `data.vocabulary_from`;
+    `common_jax.deploy.configs` resolves names of models."""
     folder = config.data.vocabulary_from
     if not folder:
         return Preparation(None)
-    return Preparation(RunFolder(located(expand_user(folder, "data.vocabulary_from"))).vocabulary)
+    return Preparation(f"{expand_user(folder, 'data.vocabulary_from').rstrip('/')}/{VOCABULARY}")
 
 
 def _vocabulary(task: Task) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         task.write_vocabulary(Path(folder))
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-
-
-class _Jitted(CompiledFunctions):
-    """A task's `serve`, compiled upon use."""
-
-    def __init__(self, task: Task, params: Params):
-        self._task, self._params = task, params
-        self.at_once = parallel_batches()
-
-    def __call__(self, **static: int | float) -> Compute:
-        task = self._task
-        serve = lambda params, arrays: task.serve(params, arrays, **static)
-        answer = BoundedProgram(jax.jit(serve).lower, self.memory)
-        return lambda arrays: answer(self._params, arrays)

@@ -5,8 +5,6 @@ from typing import Any
 
 from common_jax.data.batches import Batches
 from common_jax.data.word_level import WordLevelData
-from common_jax.text.vocabulary import Vocabulary
-from common_jax.text.word_tokenizer import ENGLISH
 from common_jax.training.task import Config, Task
 
 
@@ -21,24 +19,13 @@ class WordLevelTask(Task[Config]):
         self.data.report()
 
     def has_vocabulary_of(self, other: Task) -> bool:
-        return self.vocabulary.compatible_with(other.vocabulary)
-
-    def data_digests(self) -> dict[str, str]:
-        return self.data.digests()
+        return self.data.vocabulary.compatible_with(other.data.vocabulary)
 
     def write_vocabulary(self, folder: Path) -> None:
         self.data.vocabulary.save(folder)
 
     def read_vocabulary(self, folder: Path) -> None:
         self.data.read_vocabulary(folder)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self.data.vocabulary
-
-    @property
-    def languages(self) -> tuple[str]:
-        return ("en",) if self.config.words.rule == ENGLISH else ("und",)
 
     def train_batches(self) -> Batches:
         return self.data.train_batches(self.config.train.seed)

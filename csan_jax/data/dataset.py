@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int
@@ -33,6 +33,7 @@ class TranslationData(PreparedData):
     """One run's sentence pairs (see `PreparedData`), with subword vocabularies."""
 
     unit = "pairs"
+    other_test_fields: ClassVar[Mapping[str, Any]] = {"max_equal_pairs": 1.0}
 
     def __init__(self, config: "DataConfig"):
         super().__init__()

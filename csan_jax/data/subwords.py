@@ -147,3 +147,12 @@ def _explain(error: str, vocab_size: int, key: str) -> str:
     if match := re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", error):
         return f"{key}={vocab_size}: the characters and symbols alone need {match[2]}"
     return f"{key}={vocab_size}: SentencePiece says: {' '.join(error.split())}"
+
+
+def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:
+    """Decodes each row up to its end symbol or padding, as one line."""
+    rows = []
+    for row in pieces:
+        stop = np.flatnonzero((row == END) | (row == 0))
+        rows.append(row[: stop[0] if stop.size else None].tolist())
+    return [" ".join(text.splitlines()) for text in subwords.decode(rows)]

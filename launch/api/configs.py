@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common_jax.deploy.configs import parse, task_of
 from common_jax.document import Section, Table
-from common_jax.training.config import parse, task_class
+from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.task import Task
 from launch.config_fields import fields_of
 from launch.pages.html import to_fragment
@@ -21,11 +22,13 @@ class Config:
       file: as `--config`: a file, or the name of an installed config, with its ":SYSTEM".
       overrides: as `--config.KEY=VALUE`.
       values: the dataclass of the family, such as `csan_jax.config.Config`.
+      source: the file as it was executed.
     """
 
     file: str
     overrides: tuple[str, ...]
     values: Any = dataclasses.field(repr=False)
+    source: ConfigFile = dataclasses.field(repr=False, compare=False)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -35,7 +38,8 @@ class Config:
     def differences(self, other: "Config | None" = None) -> dict[str, tuple[Any, Any]]:
         """The fields with other values in another config, by default the file's without overrides:
         (the other's value, this one's), None for a missing field."""
-        before, after = (other or config(self.file)).fields, self.fields
+        before = (other or _config(self.source, ())).fields
+        after = self.fields
         return {
             key: (before.get(key), after.get(key))
             for key in dict.fromkeys([*before, *after])
@@ -44,7 +48,7 @@ class Config:
 
     def make_task(self) -> Task:
         """A new task of this config."""
-        return task_class(self.values.task)(self.values)
+        return task_of(self.values)
 
     def describe(self) -> str:
         """The table of the model's parameters; reads no data."""
@@ -69,15 +73,19 @@ def config(file: str, overrides: Overrides = ()) -> Config:
     Raises:
       UserError: for a missing file, an unknown key, or an invalid value.
     """
-    texts = override_texts(overrides)
-    return Config(file, tuple(texts), parse(file, texts))
+    return _config(read_config(file), override_texts(overrides))
 
 
 def checked(given: str | Config, overrides: Overrides) -> Config:
     """The config of a file's name, or a config itself, with overrides."""
     if isinstance(given, str):
         return config(given, overrides)
-    return config(given.file, [*given.overrides, *override_texts(overrides)])
+    further = override_texts(overrides)
+    return _config(given.source, [*given.overrides, *further]) if further else given
+
+
+def _config(source: ConfigFile, overrides: Sequence[str]) -> Config:
+    return Config(source.name, tuple(overrides), parse(source, overrides), source)
 
 
 def override_texts(overrides: Overrides) -> list[str]:

@@ -7,20 +7,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jax.sharding import Mesh
+
 from common_jax.compare import Evaluation, evaluation_of
 from common_jax.compare import Run as ComparedRun
 from common_jax.config import MeshConfig
+from common_jax.deploy.named import located
+from common_jax.deploy.parameters import Parameters, read_parameters, source_of
+from common_jax.deploy.service import service_of
 from common_jax.document import Cell, Section, Table
 from common_jax.errors import UserError
 from common_jax.io.files import names_in
 from common_jax.training.config import read_task, task_on_files
 from common_jax.training.evaluate import ensemble_mean, predict
-from common_jax.training.load_parameters import read_parameters
 from common_jax.training.mesh import make_mesh
 from common_jax.training.run_folder import RunFolder, scores_name
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.step import make_predict_step
-from common_jax.training.task import Task
+from common_jax.training.task import Scores, Task
 from launch.api.configs import Overrides, override_texts
 from launch.api.messages import messages
 from launch.api.runs import Folder
@@ -106,10 +110,11 @@ def evaluate(
     given = [*texts[:1], *["--skip_bad"][:skip_bad], *["--name"][: bool(name)]]
     if given and data is None:
         raise UserError(f"{given[0]} goes with --workdir and --data")
-    writers = [RunWriter(folder) for folder in folders]
     fields = {"adversarial": True} if adversarial else {}
     changes = [*texts, *["--config.data.on_bad_example=skip"][:skip_bad]]
     with messages():
+        sources = [source_of(folder) for folder in folders]
+        writers = [RunWriter(source.folder.path) for source in sources]
         tasks = [
             read_task(run, **fields)
             if data is None
@@ -120,48 +125,55 @@ def evaluate(
         baseline = None if against is None else _baseline(os.fspath(against), tasks[0], label)
         for task in tasks:
             _set_decoding(task, decoding)
-        return _scored(writers, tasks, split, label, average, baseline, decoding)
+        mesh = make_mesh(MeshConfig())
+        pairs = zip(sources, tasks, strict=True)
+        loaded = [read_parameters(source, task, mesh, average) for source, task in pairs]
+        _prepare(writers, tasks, split, is_own=label == split)
+        scored = tasks[0].score(split, _outputs(tasks, loaded, split, mesh))
+        if average > 1:
+            scored.notes["step"] = loaded[0].step
+
+        label = scores_name(label, average, decoding)
+        if len(writers) > 1:
+            label += f"-ensemble{len(writers)}"
+        writers[0].write_scores(label, scored)
+        return _result(writers[0], label, scored, baseline)
 
 
-def _scored(
-    writers: Sequence[RunWriter],
-    tasks: Sequence[Task],
-    split: str,
-    label: str,
-    average: int,
-    baseline: Evaluation | None,
-    decoding: Mapping[str, Any],
-) -> EvaluationResult:
-    """Computes, scores and writes the predictions; `label` starts the name of the scores."""
-    mesh, predictions = make_mesh(MeshConfig()), []
-    params = [read_parameters(*run, mesh, average) for run in zip(writers, tasks, strict=True)]
-    _prepare(writers, tasks, split, is_own=label == split)
-    for loaded, task in zip(params, tasks, strict=True):
+def _outputs(
+    tasks: Sequence[Task], loaded: Sequence[Parameters], split: str, mesh: Mesh
+) -> Mapping[str, Any]:
+    """The predictions of a run, or the mean of those of an ensemble."""
+    predictions = []
+    for task, parameters in zip(tasks, loaded, strict=True):
         step = make_predict_step(task, mesh, final=True)
-        predictions.append(predict(loaded.values, task.split_batches(split), step, mesh, split))
-    outputs = ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
-    scored = tasks[0].score(split, outputs)
-    if average > 1:
-        scored.notes["step"] = params[0].step
-    label = scores_name(label, average, decoding)
-    if len(writers) > 1:
-        label += f"-ensemble{len(writers)}"
-    writers[0].write_scores(label, scored)
+        batches = task.split_batches(split)
+        predictions.append(predict(parameters.values, batches, step, mesh, split))
+    return ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
+
+
+def _result(
+    writer: RunWriter, label: str, scored: Scores, baseline: Evaluation | None
+) -> EvaluationResult:
+    """The written scores, with the tests of their difference to the baseline's."""
     if baseline is None:
         return EvaluationResult(label, scored.metrics, scored.notes)
-    run = ComparedRun(str(writers[0].path), writers[0])
+    run = ComparedRun(str(writer.path), writer)
     paired = evaluation_of(run, label).paired(baseline)
     tests = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
     return EvaluationResult(label, scored.metrics, scored.notes, tests, paired.notes)
 
 
 def _set_decoding(task: Task, decoding: Mapping[str, Any]) -> None:
-    known = [option.name for option in task.predictor_class.options if option.decoding]
+    if not decoding:
+        return
+    service = service_of(task)
+    known = [option.name for option in service.predictor_class.options if option.decoding]
     if unknown := {*decoding} - {*known}:
         names = ", ".join(known) or "none"
         raise UserError(f"no option of decoding is named {min(unknown)}; there are {names}")
     task.decoding = decoding
-    _ = task.settings  # raises UserError for an invalid option
+    _ = service.settings  # raises UserError for an invalid option
 
 
 def _splits(
@@ -199,7 +211,7 @@ def _prepare(runs: Sequence[RunFolder], tasks: Sequence[Task], split: str, is_ow
 
 def _baseline(folder: str, task: Task, name: str) -> Evaluation:
     """The evaluation to compare with; raises UserError if it is missing or of another task."""
-    run = ComparedRun(folder, RunFolder(folder))
+    run = ComparedRun(folder, RunFolder(located(folder)))
     run.workdir.scores(name)
     if type(run.task) is not type(task):
         kinds = (type(family).__name__ for family in (run.task, task))

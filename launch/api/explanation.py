@@ -7,10 +7,10 @@ from typing import Any
 
 from common_jax import deploy
 from common_jax.compare import evaluation_class
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.named import located, short_name
+from common_jax.deploy.predictor import Predictor
 from common_jax.document import Element, Section
-from common_jax.io.named import short_name
-from common_jax.predictor import Predictor
-from common_jax.predictor_answer import Answer
 from common_jax.training.config import make_task
 from common_jax.training.run_folder import RunFolder
 from launch.api.messages import messages
@@ -68,6 +68,6 @@ def explain(model: Folder, text: str | Mapping[str, Any], **options: Any) -> Exp
     predictor = load(name, explain=True, **options)
     line = predictor.schema.to_line(text, "input")
     (answer,) = predictor.predict([line], "input")
-    evaluation = evaluation_class(type(make_task(RunFolder(name))))
+    evaluation = evaluation_class(type(make_task(RunFolder(located(name)))))
     shown, pictures = evaluation.pictured(answer.line, short_name(name), line)
     return Explanation(line, answer, shown, pictures)

@@ -7,6 +7,7 @@ from typing import Any
 
 from common_jax.compare import Run as ComparedRun
 from common_jax.compare import read_runs
+from common_jax.deploy.parameters import starting_parameters
 from common_jax.document import Section
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.training.config import default_workdir
@@ -46,7 +47,8 @@ class Run:
         Raises:
           UserError: for a folder that is not a run's.
         """
-        self.folder, self.scored = RunFolder(as_path(folder)), scored or {}
+        self.folder = RunFolder(as_path(folder))
+        self.scored = scored or {}
         self.task = self._compared.task if task is None else task
 
     @functools.cached_property
@@ -127,11 +129,16 @@ def train(
     chosen = checked(config, overrides)
     path = default_workdir(chosen.file) if workdir is None else as_path(workdir)
     argv = ["--config", chosen.file, *chosen.overrides, "--workdir", str(path)]
-    task, writer = chosen.make_task(), RunWriter(path)
+    task = chosen.make_task()
+    writer = RunWriter(path)
     with messages():
         if workers is not None:
             prepare_on_all(task, workers)
         outcome = take_steps(
-            task, writer, command or command_line("train", argv), new_schedule=new_schedule
+            task,
+            writer,
+            command or command_line("train", argv),
+            new_schedule=new_schedule,
+            starting_parameters=starting_parameters,
         )
     return Run(path, task, outcome.scored)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common_jax.compare import evaluation_class
+from common_jax.deploy.configs import task_of
 from common_jax.document import Cell, Chart, Element, Section, Table
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
@@ -207,7 +208,7 @@ def _task_class(trials: Sequence[Trial]) -> type[Task]:
 def _require_metric(metric: str | None, trials: Sequence[Trial]) -> None:
     """Raises UserError if the metric is no SPLIT.NAME of the trials' task, or its checkpoints would
     be chosen by none."""
-    task = _task_class(trials)(trials[0].config)
+    task = task_of(trials[0].config)
     splits, best = task.splits, task.config.train.best_metric
     if best not in task.metric_names:
         raise UserError(f"train.best_metric={best!r}: must be {' | '.join(task.metric_names)}")

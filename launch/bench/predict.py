@@ -44,7 +44,7 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
       UserError: if a folder is no run or export or is given twice, or the input has no line.
     """
     from common_jax.deploy import load
-    from common_jax.export.format import Export
+    from common_jax.deploy.format import Export
     from common_jax.io.files import read_lines
 
     lines = list(read_lines(args.input))

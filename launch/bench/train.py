@@ -43,7 +43,7 @@ def add_train(commands) -> argparse.ArgumentParser:
 
 def measure_train(args: argparse.Namespace) -> list[Row]:
     """A row for each measure, with a column for each system, or for each number of steps a call."""
-    from common_jax.training.config import parse
+    from common_jax.deploy.configs import parse
     from launch.measure.steps import ROUNDS, is_packed, timed
 
     files = system_files(args.config, args.systems)

@@ -21,10 +21,10 @@ import numpy as np
 
 from common_jax.config import TrainConfig
 from common_jax.data.batches import stream
+from common_jax.deploy.configs import task_of
 from common_jax.errors import UserError
 from common_jax.numerics import random_key
 from common_jax.scopes import part_of
-from common_jax.training.config import task_class
 from common_jax.training.malloc import keep_freed_memory
 from common_jax.training.mesh import local_rows, make_mesh, put_batch
 from common_jax.training.state import InitialState
@@ -59,7 +59,7 @@ def timed(
     columns = {}
     with _compilers() as pool:
         for name, config in configs.items():
-            task = task_class(config.task)(config)
+            task = task_of(config)
             task.prepare()
             calls = {config.train.steps_per_call} if name else {1, config.train.steps_per_call}
             for per_call in sorted(calls):

@@ -10,13 +10,13 @@ from common_jax.compare.evaluation import evaluation_of
 from common_jax.compare.runs import Run
 from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError
-from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import devices, not_finite
 from common_jax.training.task import Task
 from launch.pages import curves
 from launch.pages.examples import example_sections
 from launch.pages.settings import differing_settings
+from launch.seeds import interval_of_means
 
 
 def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = True) -> Report:

@@ -56,10 +56,10 @@ def main(argv: list[str]) -> None:
     args, overrides = parser.parse_known_args(argv)
     os.environ |= ENVIRONMENT
     configure_logging()
-    from common_jax.training.config import parse, task_class
+    from common_jax.deploy.configs import parse, task_of
 
     config = parse(args.config, overrides)
-    task = task_class(config.task)(config)
+    task = task_of(config)
     shapes = args.shape or prepared_shapes(task)
     for shape in shapes:
         if len(shape) != len(task.batch_dims):

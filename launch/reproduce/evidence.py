@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from common_jax.metrics.seeds import AdditiveFit, Deviation
+from launch.seeds import AdditiveFit, Deviation
 
 CONFIDENCE = 0.95
 OWN_CONFIDENCE = 0.90  # of the interval of the two rows alone, which bounds the pooled one

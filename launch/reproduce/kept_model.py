@@ -2,14 +2,14 @@
 
 import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from common_jax.deploy.export import export
 from common_jax.errors import UserError
 from common_jax.io.atomic import write_json, writing
 from common_jax.training.identity import SEED
-from launch.cli import command_line
+from launch.cli import module_command
 from launch.reproduce.spec import Scale
 from launch.reproduce.trials import ROW
 from launch.trials.train import Executor, train
@@ -21,7 +21,7 @@ MODELS = "models"
 def keep_model(
     row: str, trials: Sequence[Trial], scale: Scale, stored: Path, executor: Executor
 ) -> Path:
-    """Trains a row's first seed, unless it has been, and exports it in bfloat16.
+    """Trains a row's first seed, unless it has been, and exports its parameters.
 
     Beside the export stand the run's scores in float32: those of the stored trial of that seed, or,
     where they differ, of one more seed.
@@ -46,17 +46,11 @@ def keep_model(
         raise UserError(f"{trial.workdir.path}: the training did not finish")
 
     out = stored / MODELS / re.sub(r"[^\w.&+-]+", "_", row)
-    options = ["--workdir", "RUN", "--out", out.name, "--dtype", "bfloat16"]
+    # by the command: no command imports another
+    options = ["--workdir", str(trial.workdir.path), "--out", str(out), "--format", "safetensors"]
     with writing(out):
         shutil.rmtree(out, ignore_errors=True)
-        export(
-            trial.workdir,
-            out,
-            "stablehlo",
-            dtype="bfloat16",
-            split=scale.split,
-            command=command_line("export", options),
-        )
+        subprocess.run([*module_command("export"), *options], check=True, stdout=subprocess.DEVNULL)
         scores = {"row": row, "seed": trial.values[SEED], "metrics": result["metrics"]}
         write_json(out.with_name(f"{out.name}.json"), scores)
     return out

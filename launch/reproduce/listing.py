@@ -106,10 +106,10 @@ def _least_hours(trial: Trial, topology: str, devices: Sequence[Any]) -> float |
     Args:
       devices: of the topology.
     """
-    from common_jax.training.config import task_class
+    from common_jax.deploy.configs import task_of
     from launch.measure.compile import compile_plan, prepared_shapes
 
-    task = task_class(trial.config.task)(trial.config)
+    task = task_of(trial.config)
     largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
     plan = compile_plan(task, topology, devices, largest)
     if not plan.fits:

@@ -82,10 +82,12 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
     `explain`. For an example with `through`, each row's prediction is the next row's input.
     """
     from common_jax.deploy import load
+    from common_jax.deploy.service import service_class
     from common_jax.training.config import task_class
 
     runs = {e.run.label: e.run.workdir.path for e in results.first_evaluations()}
-    options = task_class(results.trials[0].config.task).predictor_class.options
+    task_type = task_class(results.trials[0].config.task)
+    options = service_class(task_type).predictor_class.options
     explained: dict[str, Any] = {o.name: True for o in options if o.name == "explain"}
 
     def answer(texts: Sequence[str], names: Sequence[str]) -> str:

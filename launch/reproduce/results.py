@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from common_jax.compare import Evaluation, Run, evaluation_class
-from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
@@ -20,6 +19,7 @@ from launch.reproduce.evidence import Trials
 from launch.reproduce.spec import Scale, TableSpec
 from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
 from launch.reproduce.trials import ROW
+from launch.seeds import interval_of_means
 from launch.trials.status import TrialStatus, csv_text, find
 from launch.trials.trials import Trial
 

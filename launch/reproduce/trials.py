@@ -7,8 +7,8 @@ from typing import Any
 
 from common_jax.compare import evaluation_class
 from common_jax.config import value_of
+from common_jax.deploy.configs import parse, task_of
 from common_jax.errors import UserError, error_context
-from common_jax.training.config import parse, task_class
 from common_jax.training.config_files import installed_name
 from common_jax.training.identity import SEED
 from launch.reproduce.spec import Row, Scale, TableSpec
@@ -41,7 +41,7 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
         raise UserError(f"{first}; --rows {shlex.quote(rows)} can be made" if rows else str(first))
     if not trials:
         raise UserError(f"tables/{spec.name}.toml: no rows at the scale {scale.name}")
-    task = task_class(trials[0].config.task)(trials[0].config)
+    task = task_of(trials[0].config)
     known = (*task.metric_names, *evaluation_class(type(task)).metrics, *MEASURED)
     judged_by = [name for claim in scale.claims for name in (claim.metric, *claim.beside)]
     for name in (*scale.metrics, *judged_by):

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from common_jax.deploy.named import demos, short_name
 from common_jax.errors import UserError
-from common_jax.io.named import demos, short_name
 from common_jax.io.paths import DEMO
 from launch.cli import (
     Parser,
@@ -18,15 +18,15 @@ from launch.cli import (
     configure_logging,
     option_values,
     run,
-    untrusted_limits,
+    trust,
 )
 from launch.compiled import keep_compiled
 from launch.serve.limits import Limits
 from launch.web.arguments import add_address, require_extra
 
 if TYPE_CHECKING:
-    from common_jax.export.format import Export
-    from common_jax.predictor import Option
+    from common_jax.deploy.format import Export
+    from common_jax.deploy.predictor import Option
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _LIMITS = {  # fields of `Limits`, flags --max_*
@@ -66,10 +66,12 @@ def main(argv: list[str]) -> None:
     parser, options, opened = _parser(), list["Option"](), dict[Source, "str | Export"]()
     early = Parser(add_help=False)
     _add_sources(early)
-    if sources := _sources(early.parse_known_args(argv)[0]):
+    add_untrusted(early)
+    known, _ = early.parse_known_args(argv)
+    if sources := _sources(known):
         for source in sources:
             with contextlib.suppress(UserError):  # reported later
-                opened[source] = _open(source)
+                opened[source] = _open(source, known)
         options = _options(opened.values())
         add_options(parser, options)
     args = parser.parse_args(argv)
@@ -127,12 +129,12 @@ def _sources(args: argparse.Namespace) -> list[Source]:
     return [*args.sources, *(demo if args.demo else [])]
 
 
-def _open(source: Source) -> "str | Export":
+def _open(source: Source, args: argparse.Namespace) -> "str | Export":
     """The folder of a run; or an export, whose checksums are verified."""
-    from common_jax.export.format import Export
+    from common_jax.deploy.format import Export
 
     is_export = source.flag == "--model" or Export.is_at(source.path)
-    return Export(source.path) if is_export else source.path
+    return Export(source.path, **trust(args)) if is_export else source.path
 
 
 def _options(models: Iterable["str | Export"]) -> list["Option"]:
@@ -188,9 +190,8 @@ def _service(
 
     metrics, models = Metrics(), []
     for source in args.sources:
-        model_at = opened.get(source) or _open(source)
-        untrusted = untrusted_limits(args, model_at)
-        loaded = load_model(model_at, max_memory=args.max_memory, untrusted=untrusted)
+        model_at = opened.get(source) or _open(source, args)
+        loaded = load_model(model_at, max_memory=args.max_memory)
         known = {option.name for option in loaded.kind.options}
         chosen = {name: value for name, value in options.items() if name in known}
         model = served(source.name, loaded, limits, metrics, chosen)

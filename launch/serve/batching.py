@@ -11,8 +11,8 @@ import logging
 from collections.abc import Sequence
 
 from common_jax.data.padding import padded_width
-from common_jax.predictor import InputTooLargeError, ParsedLine, Predictor
-from common_jax.predictor_answer import Answer
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.predictor import InputTooLargeError, ParsedLine, Predictor
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.web.app import STOPPING, Refused, describe

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from common_jax.deploy import LoadedModel
+from common_jax.deploy.predictor import ParsedLine, Predictor
 from common_jax.errors import UserError
 from common_jax.io.json_files import Node, parse_json
-from common_jax.predictor import ParsedLine, Predictor
 from launch.serve.batching import Batcher, batch_size
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics

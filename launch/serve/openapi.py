@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from common_jax.predictor_schema import STRING, array, record
+from common_jax.deploy.schema import STRING, array, record
 from launch.serve.limits import Limits
 from launch.serve.models import ON_BAD_LINE, Model
 

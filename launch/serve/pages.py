@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from common_jax.predictor_schema import Schema, Text
+from common_jax.deploy.schema import Schema, Text
 from launch.serve.models import Model
 from launch.web.html import page
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common_jax.document import Chart, Series
-from common_jax.metrics.seeds import interval_of_means
 from common_jax.training.identity import SEED
+from launch.seeds import interval_of_means
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from common_jax.config import short_keys, value_of
+from common_jax.deploy.configs import parse
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.io.paths import AnyPath
-from common_jax.training.config import parse
+from common_jax.training.config import read_config
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
 from launch.cli import system_files
@@ -141,11 +142,13 @@ def grid_trials(
     Raises:
       UserError: for an unknown or repeated field, or an invalid value.
     """
-    files = system_files(file, systems)
+    config_files = {
+        system: read_config(path) for system, path in system_files(file, systems).items()
+    }
     swept = [field for axis in axes for field in axis.fields]
     first_point = itertools.chain(*(axis.points[0] for axis in axes))
     first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
-    base = parse(next(iter(files.values())), [*overrides, *first])
+    base = parse(next(iter(config_files.values())), [*overrides, *first])
     full_names = short_keys(type(base))
     full = lambda key: full_names.get(key, key)
     keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
@@ -155,7 +158,7 @@ def grid_trials(
         for key in keys:
             if full(key) == full(field):
                 raise UserError(f"{field}: swept, and set with --config.{key} too")
-    count = math.prod([seeds, len(files), *(len(axis.points) for axis in axes)])
+    count = math.prod([seeds, len(config_files), *(len(axis.points) for axis in axes)])
     if count > _MOST:
         raise UserError(
             f"{count} trials: at most {_MOST} in one sweep; sweep fewer values or seeds"
@@ -167,19 +170,18 @@ def grid_trials(
     elif seeds > 1:
         raise UserError(f"{SEED}: swept, so --seeds cannot be set")
     trials: dict[str, Trial] = {}
-    for (system, path), *points in itertools.product(
-        files.items(), *(axis.points for axis in axes)
-    ):
-        written = dict(zip(swept, itertools.chain(*points), strict=True))
-        point = [f"--config.{field}={value}" for field, value in written.items()]
+    points = [*itertools.product(*(axis.points for axis in axes))]
+    for (system, config_file), point in itertools.product(config_files.items(), points):
+        written = dict(zip(swept, itertools.chain(*point), strict=True))
+        changes = [f"--config.{field}={value}" for field, value in written.items()]
         system_value = {SYSTEM: system} if system else {}
         with error_context(
             ",".join(f"{name}={value}" for name, value in {**system_value, **written}.items())
         ):
-            config = parse(path, [*overrides, *point])
+            config = parse(config_file, [*overrides, *changes])
             values = system_value | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
-            trial = Trial(values, path, (*overrides, *point), config, folder / TRIALS)
+            trial = Trial(values, config_file.name, (*overrides, *changes), config, folder / TRIALS)
             if trial.name in trials:
                 raise UserError("the same as another trial")
         trials[trial.name] = trial

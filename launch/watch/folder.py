@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from common_jax.deploy.format import CONFIG, MANIFEST
 from common_jax.errors import UserError
-from common_jax.export.format import CONFIG, MANIFEST
 from common_jax.io.json_files import read_json
 from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.io.threads import threaded_map

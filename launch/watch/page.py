@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from common_jax.compare.labels import shortened
 from common_jax.document import Section, shown
-from common_jax.training.labels import shortened
 from common_jax.training.run_folder import not_finite
 from launch.pages.curves import learning_curves, task_title
 from launch.pages.html import section_html

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int
@@ -101,6 +101,7 @@ class ReadingData(WordLevelData):
     """One run's questions (see `WordLevelData`)."""
 
     unit = "questions"
+    other_test_fields: ClassVar[Mapping[str, Any]] = {"max_unreachable_answers": 1.0}
 
     def __init__(self, config: "Config"):
         super().__init__()

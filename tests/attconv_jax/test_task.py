@@ -15,8 +15,9 @@ import pytest
 
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.task import SentenceClassification
+from common_jax.deploy.predictor import CompiledFunctions
+from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
-from common_jax.predictor import CompiledFunctions
 from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.evaluate import ensemble_mean
 from tests.families.tasks import CLASSIFIER_WORDS, GENERATED, classification
@@ -144,7 +145,7 @@ def test_words_begin_with_the_vectors_of_a_file(folder):
 
 
 def test_lines_are_labelled_as_the_evaluation_does(task, params):
-    judge = task.predictor(params, explain=True)
+    judge = service_of(task).predictor(params, explain=True)
     lines = ["\t".join(texts) for texts in task.data.texts("test")]
     answers = [answer.to_dict() for answer in judge.predict(lines)]
     assert len(answers) == 12
@@ -177,11 +178,16 @@ class Logits(CompiledFunctions):
         return lambda arrays: self.outputs
 
 
+def with_programs(task, programs):
+    service = service_of(task)
+    return service.predictor_class(service.vocabulary, service.settings, programs)
+
+
 @pytest.mark.parametrize("outputs", [("logits", "probabilities"), ("probabilities",)])
 def test_sentences_have_scores_where_the_probability_is_1(ranking, outputs):
     task, _ = ranking
     logits = [[-20.0, 20.25], [-21.5, 20.25], [3.0, 3.0], [20.0, -20.5]]
-    judge = task.predictor_class(task.vocabulary, task.settings, Logits(logits, outputs))
+    judge = with_programs(task, Logits(logits, outputs))
     answers = [*judge.predict(["a b\tc d"] * 4)]
     assert [answer.probabilities["yes"] for answer in answers] == [1, 1, 0.5, 0]
     assert [answer.label for answer in answers] == ["yes", "yes", "no", "no"]  # the first of equals
@@ -194,7 +200,7 @@ def test_logits_of_another_shape_than_the_probabilities_are_refused(ranking):
     task, _ = ranking
     programs = Logits([[1.0, 2.0]], ("logits", "probabilities"))
     programs.outputs["logits"] = np.zeros((1, 3), np.float32)
-    judge = task.predictor_class(task.vocabulary, task.settings, programs)
+    judge = with_programs(task, programs)
     with pytest.raises(UserError, match=r"logits \(1, 3\)"):
         [*judge.predict(["a b\tc d"])]
 

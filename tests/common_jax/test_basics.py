@@ -9,11 +9,11 @@ from jaxtyping import TypeCheckError
 
 from common_jax import numerics
 from common_jax.config import MeshConfig
-from common_jax.deploy.shareable import shareable
 from common_jax.errors import UserError
 from common_jax.masks import Mask, padding
 from common_jax.pytrees import pytree
 from common_jax.training.mesh import make_mesh
+from launch.export.shareable import shareable
 
 
 @pytest.mark.parametrize(

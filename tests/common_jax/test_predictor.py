@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from attconv_jax.predictor import AttentionMap, Label
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.predictor import BoundedProgram, InputTooLargeError, outputs_of
 from common_jax.errors import UserError
-from common_jax.predictor import BoundedProgram, InputTooLargeError, outputs_of
-from common_jax.predictor_answer import Answer
 from csan_jax.predictor import Hypothesis, Translation
 from qanet_jax.reading import PredictedSpan, SpanAnswer
 

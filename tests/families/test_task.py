@@ -10,9 +10,10 @@ import pytest
 import scipy.special
 
 from attconv_jax.predictor_schema import schema_of
+from common_jax.deploy.predictor import Input, Unanswered
+from common_jax.deploy.schema import Schema, Text
+from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
-from common_jax.predictor import Input, Unanswered
-from common_jax.predictor_schema import Schema, Text
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state
 from tests.families import tasks
@@ -27,7 +28,7 @@ def prepared(tmp_path_factory):
         if family not in found:
             task = tasks.TASKS[family](tmp_path_factory.mktemp(family))
             params = init_state(task, make_mesh(task.config.mesh)).params
-            found[family] = task, params, task.predictor(params)
+            found[family] = task, params, service_of(task).predictor(params)
         return found[family]
 
     return make

@@ -1,8 +1,9 @@
 """A model is pushed to a hub and loaded by name; tests/nightly/hub has forgeries and archives."""
 
+from common_jax.deploy.child import ChildPrograms
+
 from common_jax.deploy import load
-from common_jax.export.child import ChildPrograms
-from common_jax.export.format import Export
+from common_jax.deploy.format import Export
 from tests.launch import commands
 from tests.nightly.hub.pushed import LINES, NAME, UNREACHABLE, at
 

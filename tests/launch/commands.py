@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from common_jax.export.format import Format
+from common_jax.deploy.format import Format
 from common_jax.training.config import parse
 from launch import cli, evaluate, export, predict, report, train
 

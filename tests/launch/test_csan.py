@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from common_jax.deploy import load
+from common_jax.deploy.answer import Answer
 from common_jax.errors import UserError
-from common_jax.predictor_answer import Answer
 from csan_jax.compare import TranslationEvaluation
 from launch import evaluate, predict, train
 from tests.families.runs import SIZES

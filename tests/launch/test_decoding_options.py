@@ -71,7 +71,7 @@ def test_an_export_has_one_value_and_refuses_others(translator, tiny, tmp_path):
 
 
 def test_a_card_has_the_scores_of_its_options(translator, tmp_path, monkeypatch):
-    monkeypatch.setattr("common_jax.export.stablehlo.serialized", lambda *_: b"")  # takes long
+    monkeypatch.setattr("common_jax.deploy.stablehlo.serialized", lambda *_: b"")  # takes long
     for name, score in (("dev", 30.0), ("dev-length_penalty0", 12.34)):
         (translator / "eval" / f"{name}.json").write_text(json.dumps({"sacrebleu": score}))
 

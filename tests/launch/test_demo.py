@@ -6,14 +6,14 @@ import os
 import shutil
 
 import pytest
+from common_jax.deploy.child import Limits
 
 from common_jax.deploy import load
+from common_jax.deploy.format import Export
+from common_jax.deploy.named import demos
+from common_jax.deploy.weights import restored, stored
 from common_jax.errors import UserError
-from common_jax.export.child import Limits
-from common_jax.export.format import Export
-from common_jax.export.weights import restored, stored
 from common_jax.io import checksums
-from common_jax.io.named import demos
 from common_jax.io.parameters import read_safetensors, write_safetensors
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, tensors

@@ -15,11 +15,11 @@ import jax
 import jax.export
 import numpy as np
 import pytest
+from common_jax.deploy.child import Limits
 from safetensors.numpy import load_file, save_file
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from common_jax.export.child import Limits
 from common_jax.training.loop import train
 from common_jax.training.run_writer import RunWriter
 from launch import evaluate, export, predict
@@ -100,7 +100,7 @@ def test_a_later_start_needs_no_program(folder, tmp_path, monkeypatch):
     try:
         expected = list(load(folder / "stablehlo").predict(LINES))
         damage = lambda *_: pytest.fail("was read again")
-        monkeypatch.setattr("common_jax.export.stablehlo.Programs._program", damage)
+        monkeypatch.setattr("common_jax.deploy.stablehlo.Programs._program", damage)
         assert list(load(folder / "stablehlo").predict(LINES)) == expected
     finally:
         jax.config.update("jax_compilation_cache_dir", cache)

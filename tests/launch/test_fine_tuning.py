@@ -11,11 +11,11 @@ import pytest
 from attconv_jax.data.text import tokenize
 from common_jax.config import MeshConfig
 from common_jax.data.corpus import Corpus
+from common_jax.deploy.parameters import read_parameters
 from common_jax.errors import UserError
 from common_jax.io.parameters import named_parameters
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.training.config import read_task
-from common_jax.training.load_parameters import read_parameters
 from common_jax.training.mesh import make_mesh
 from common_jax.training.run_folder import RunFolder
 from csan_jax.data.subwords import END, Subwords

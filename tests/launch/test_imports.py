@@ -45,7 +45,7 @@ COMMANDS = {
     " ".join(["launch", *page]): HELP.format(module_of(page[0]), [*page[1:], "--help"])
     for page in PAGES
 }
-READER = {"reading an export": "import common_jax.training.load_parameters"}
+READER = {"reading an export": "import common_jax.deploy.parameters"}
 
 
 @pytest.fixture(scope="module")

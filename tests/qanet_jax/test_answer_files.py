@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.deploy.records import file_records, results_to
+from common_jax.deploy.predictor import Unanswered
+from common_jax.deploy.schema import Schema, Text
 from common_jax.errors import UserError
-from common_jax.predictor import Unanswered
-from common_jax.predictor_schema import Schema, Text
+from launch.predict.records import file_records, results_to
 from qanet_jax.answer_files import read_predictions
 from qanet_jax.reading import SpanAnswer
 from qanet_jax.score import score_files

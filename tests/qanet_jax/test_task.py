@@ -12,6 +12,7 @@ import pytest
 import scipy.special
 
 from common_jax.bad_examples import BadExamples
+from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import read_vectors
@@ -36,7 +37,7 @@ def params(task):
 
 @pytest.fixture(scope="module")
 def reader(task, params):
-    return task.predictor(params)
+    return service_of(task).predictor(params)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_questions_read_together_are_answered_as_alone(reader, squad):
 def test_explained_answers_have_the_probabilities_of_words(task, params, reader, squad):
     context, question = squad.contexts[0], squad.questions[0].text
     line = input_line(context, question)
-    answer = next(task.predictor(params, explain=True).predict([line])).to_dict()
+    answer = next(service_of(task).predictor(params, explain=True).predict([line])).to_dict()
     pointers, words, layers = (answer.pop(name) for name in ("pointers", "words", "layers"))
     assert answer == next(reader.predict([line])).to_dict()
     assert pointers["words"] == words_of(context)
@@ -179,7 +180,7 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
         "qanet_jax.predictor.read_vectors",
         lambda path, words, *rest: passes.append(words) or read_vectors(path, words, *rest),
     )
-    reader = task.predictor(None, vectors=str(file))
+    reader = service_of(task).predictor(None, vectors=str(file))
     outputs = {"first": np.array([0]), "last": np.array([0]), "score": np.zeros(1)}
     outputs |= {"start": np.zeros(4), "end": np.zeros(4)}
     monkeypatch.setattr(reader, "_computed", lambda _, windows, needed: [outputs for _ in windows])
@@ -191,13 +192,13 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     expected = [[1, 2], [5, 6], [3, 4], [0, 0], [0, 0]]
     np.testing.assert_array_equal(batch["context_vectors"][0], expected)
     assert list(batch["context"][0] == 1) == [False, False, False, True, False]  # unknown
-    plain = encoded(task.predictor(None))
+    plain = encoded(service_of(task).predictor(None))
     assert list(plain["context"][0] == 1) == [False, True, True, True, False]
 
 
 def test_a_run_that_trained_its_vectors_takes_no_others(task, params):
     with pytest.raises(UserError, match="trained vectors"):
-        task.predictor(params, vectors="glove.txt")
+        service_of(task).predictor(params, vectors="glove.txt")
 
 
 def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task, squad):

@@ -17,9 +17,9 @@ from attconv_jax.predictor_schema import schema_of
 from common_jax.bad_examples import BadExamples
 from common_jax.config import from_values
 from common_jax.data.corpus import file_identity
-from common_jax.deploy.records import file_records, results_to
 from common_jax.errors import UserError
 from common_jax.training.identity import result_fields
+from launch.predict.records import file_records, results_to
 from tests.attconv_jax import anss, entailments
 from tests.families.data.corpora import NAMES, labelled_config
 

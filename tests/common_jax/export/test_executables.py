@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from common_jax.export import executables
-from common_jax.export.executables import Executables
-from common_jax.predictor import BoundedProgram, InputTooLargeError
+from common_jax.deploy import executables
+from common_jax.deploy.executables import Executables
+from common_jax.deploy.predictor import BoundedProgram, InputTooLargeError
 from launch import compiled
 
 PARAMS = {"w": np.arange(9, dtype=np.float32).reshape(3, 3)}

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from common_jax.deploy.weights import SCALE, require_scales, restored, stored
 from common_jax.errors import UserError
-from common_jax.export.weights import SCALE, require_scales, restored, stored
 from common_jax.io.parameters import (
     named_parameters,
     nested_parameters,

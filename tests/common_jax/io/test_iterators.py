@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from common_jax.deploy.arrivals import arriving
 from common_jax.io import progress as module
-from common_jax.io.arrivals import arriving
 from common_jax.io.progress import progress
 from common_jax.io.threads import threaded_map
 

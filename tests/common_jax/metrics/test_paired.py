@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common_jax.metrics.paired import mcnemar, paired_t, permutation_p
-from common_jax.metrics.seeds import interval_of_means
+from launch.seeds import interval_of_means
 
 RANDOM = np.random.default_rng(0)
 

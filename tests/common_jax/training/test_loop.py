@@ -15,12 +15,12 @@ import pytest
 
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
+from common_jax.deploy.parameters import read_parameters
 from common_jax.errors import Interrupted, UserError
 from common_jax.io import bucket_state
 from common_jax.training import loop, preemption
 from common_jax.training.checkpoint import Checkpoints
 from common_jax.training.config import read_task
-from common_jax.training.load_parameters import read_parameters
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
 from common_jax.training.preemption import PreemptionHandler

@@ -11,9 +11,9 @@ import pytest
 
 from attconv_jax.predictor_schema import schema_of
 from common_jax.data.corpus import Corpus
-from common_jax.deploy.records import file_records
 from common_jax.errors import UserError
 from common_jax.training.config import parse
+from launch.predict.records import file_records
 from tests.common_jax.data.other_tools import (
     comma_separated,
     copied,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from common_jax.metrics.seeds import Deviation, pooled_deviation
 from launch.reproduce import evidence as evidence_module
 from launch.reproduce import verdict as verdict_module
 from launch.reproduce.evidence import OWN_SEEDS as ENOUGH
 from launch.reproduce.evidence import Pooled, Trials
 from launch.reproduce.verdict import benjamini_hochberg, holm
+from launch.seeds import Deviation, pooled_deviation
 from tests.launch.reproduce import simulation
 
 TRIALS = 3000

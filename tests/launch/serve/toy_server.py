@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.predictor import Option, Predictor
+from common_jax.deploy.schema import INTEGER, STRING, Schema, Text, View, array, record
 from common_jax.errors import UserError
-from common_jax.predictor import Option, Predictor
-from common_jax.predictor_answer import Answer
-from common_jax.predictor_schema import INTEGER, STRING, Schema, Text, View, array, record
 from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics

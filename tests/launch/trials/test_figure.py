@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.metrics.seeds import interval_of_means
 from launch.pages import charts
+from launch.seeds import interval_of_means
 from launch.trials.figure import caption, sweep_charts
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial

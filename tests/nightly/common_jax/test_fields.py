@@ -9,9 +9,9 @@ import pytest
 from common_jax import renames
 from common_jax.config import from_values
 from common_jax.deploy import predictor_class
+from common_jax.deploy.predictor import Predictor
 from common_jax.errors import UserError
 from common_jax.fields import from_mapping, named_class, to_mapping
-from common_jax.predictor import Predictor
 from common_jax.training.config import task_class
 from qanet_jax.config import Config
 from qanet_jax.models.bidaf import BiDAF

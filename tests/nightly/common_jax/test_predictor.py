@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from common_jax import memory_maps
+from common_jax.deploy import memory_maps
 from common_jax.errors import UserError
-from common_jax.predictor import BoundedProgram
+from common_jax.deploy.predictor import BoundedProgram
 
 
 @jax.jit

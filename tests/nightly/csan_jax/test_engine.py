@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common_jax.predictor import InputTooLargeError
+from common_jax.deploy.predictor import InputTooLargeError
 from csan_jax import engine
 from tests.csan_jax.test_engine import PIECES, parameters, task
 

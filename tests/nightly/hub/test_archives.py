@@ -12,9 +12,9 @@ import zipfile
 
 import pytest
 
+from common_jax.deploy import archives
+from common_jax.deploy.named import located, short_name
 from common_jax.errors import UserError
-from common_jax.io import archives
-from common_jax.io.named import located, short_name
 from tests.common_jax.io.test_files import zipped
 
 FILES = {"model/export.json": b"{}", "model/vocabulary/words.txt": b"a\n"}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from common_jax.deploy import hub as hub_names
 from common_jax.deploy import load
+from common_jax.deploy.format import Export
 from common_jax.errors import UserError
-from common_jax.export.format import Export
-from common_jax.io import hub as hub_names
 from common_jax.training.loop import train
 from common_jax.training.run_writer import RunWriter
 from launch import export, predict

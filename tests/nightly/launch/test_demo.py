@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from common_jax.deploy import load
-from common_jax.io.named import demos
+from common_jax.deploy.named import demos
 from csan_jax.data.subwords import Subwords
 from launch import predict
 from launch.cli import module_command

@@ -26,7 +26,9 @@ def test_without_a_similarity_attention_is_uniform(task, params):
     """The limiting case of w = 0, in each window of the context."""
     similarity = params["context_query_attention"]["similarity"]
     layer = {"similarity": jax.tree.map(jnp.zeros_like, similarity)}
-    explaining = task.predictor({**params, "context_query_attention": layer}, explain=True)
+    explaining = service_of(task).predictor(
+        {**params, "context_query_attention": layer}, explain=True
+    )
     line = input_line("One two three four . " * 20, "Where is it?")
     ((attended,),) = next(explaining.predict([line])).to_dict()["layers"]
     np.testing.assert_allclose(attended["weights"], np.full((100, 4), 0.25))
@@ -55,6 +57,6 @@ def test_commands_to_type_are_the_shells_own(task):
     ],
 )
 def test_any_text_is_answered_with_a_piece_of_it(task, params, context):
-    reader = task.predictor(params)
+    reader = service_of(task).predictor(params)
     (answer, *_) = reader.answer(context, "what is \u2019it\u2019?")
     assert answer.answer and context[answer.start : answer.end] == answer.answer

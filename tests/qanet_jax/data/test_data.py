@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common_jax.deploy.records import JsonLines, file_records
+from common_jax.deploy.predictor import Unanswered
+from common_jax.deploy.schema import Schema, Text
 from common_jax.errors import UserError
-from common_jax.predictor import Unanswered
-from common_jax.predictor_schema import Schema, Text
 from common_jax.text.squad import Answer
 from common_jax.text.vocabulary import UNKNOWN
 from common_jax.text.word_tokenizer import split_words
+from launch.predict.records import JsonLines, file_records
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TokenizedText, windows

@@ -6,8 +6,8 @@ import jax.export
 import numpy as np
 import pytest
 
-from common_jax.export.operations import require_allowed
-from common_jax.export.stablehlo import serialized
+from common_jax.deploy.operations import require_allowed
+from common_jax.deploy.stablehlo import serialized
 from common_jax.training.config import parse, task_class
 from configs.attconv.systems import SYSTEMS as ATTCONV_SYSTEMS
 from configs.csan.systems import SYSTEMS as CSAN_SYSTEMS
@@ -68,12 +68,13 @@ def test_a_program_computes_what_the_model_does(case):
     shapes = nn.unbox(jax.eval_shape(task.init, jax.random.key(0)))
     random = np.random.default_rng(0)
     params = jax.tree.map(lambda a: random.normal(0, 0.3, a.shape).astype(a.dtype), shapes)
-    (static, *_) = task.programs()
-    answer = jax.jit(lambda params, arrays: task.serve(params, arrays, **static))
-    program = jax.export.deserialize(bytearray(serialized(answer, shapes, task.inputs)))
+    service = service_of(task)
+    (static, *_) = service.programs()
+    answer = jax.jit(lambda params, arrays: service.serve(params, arrays, **static))
+    program = jax.export.deserialize(bytearray(serialized(answer, shapes, service.inputs)))
     assert set(program.platforms) == {"cpu", "cuda", "tpu"}
     require_allowed(program, file)
-    arrays = random_inputs(task.inputs, 12)
+    arrays = random_inputs(service.inputs, 12)
     actual, expected = jax.jit(program.call)(params, arrays), answer(params, arrays)
     atol = 2e-2 if "bfloat16" in changes.values() else 2e-5
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), actual, expected)

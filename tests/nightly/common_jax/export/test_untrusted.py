@@ -16,15 +16,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common_jax.deploy.child import ChildPrograms, Limits
 from jax import export
 from safetensors.numpy import save, save_file
 
+from common_jax.deploy.format import PARAMETERS, PROGRAMS
+from common_jax.deploy.predictor import MEMORY
+from common_jax.deploy.stablehlo import Programs
 from common_jax.errors import UserError
-from common_jax.export.child import ChildPrograms, Limits
-from common_jax.export.format import PARAMETERS, PROGRAMS
-from common_jax.export.stablehlo import Programs
 from common_jax.io.checksums import digests, seal
-from common_jax.predictor import MEMORY
 from tests.launch.tiny_runs import ROOT
 
 ARRAYS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
@@ -142,7 +142,7 @@ COMMAND = """
 import os, signal, sys, threading
 from pathlib import Path
 from safetensors.numpy import load
-from common_jax.export.child import ChildPrograms, Limits
+from common_jax.deploy.child import ChildPrograms, Limits
 folder, file, number, seconds = sys.argv[1:]
 programs = ChildPrograms(Path(folder), None, Limits(float(seconds)))
 programs._start() if int(number) == signal.SIGSTOP else programs.compute(file, 4.0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from common_jax.metrics.seeds import interval_of_means
+from launch.seeds import interval_of_means
 
 
 def test_it_covers_the_mean_in_95_of_100_sweeps():

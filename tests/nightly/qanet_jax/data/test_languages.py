@@ -6,6 +6,7 @@ import json
 import jax
 import pytest
 
+from common_jax.deploy.service import service_of
 from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.text.word_tokenizer import split_words
 from qanet_jax.config import Config, DataConfig
@@ -148,7 +149,7 @@ def test_predicted_spans_are_exact_characters_of_the_rules_words(task, tmp_path)
     task.read_vocabulary(tmp_path)  # as a served run
     params = task.init(jax.random.key(0))
     line = json.dumps({"context": TEXT, "question": "在哪里？"})
-    answer = next(task.predictor(params, explain=True).predict([line])).to_dict()
+    answer = next(service_of(task).predictor(params, explain=True).predict([line])).to_dict()
     words = answer["pointers"]["words"]
     assert words == [TEXT[start:end] for start, end in split_words(TEXT, "unicode")]
     assert {"👩‍👩‍👧", "🇨🇳", "cafe\u0301", "北", "हिन्दी"} <= {*words}

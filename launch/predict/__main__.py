@@ -22,13 +22,13 @@ from launch.cli import (
     option_values,
     output_on_disk,
     run,
-    untrusted_limits,
+    trust,
 )
 from launch.compiled import keep_compiled
 
 if TYPE_CHECKING:
-    from common_jax.deploy.records import Record, Records, Results
-    from common_jax.predictor import Option, Predictor
+    from common_jax.deploy.predictor import Option, Predictor
+    from launch.predict.records import Record, Records, Results
 
 DESCRIPTION = (
     (__doc__ or "")
@@ -93,8 +93,7 @@ def main(argv: list[str]) -> None:
     from common_jax.deploy import load
 
     chosen = option_values(args, options)
-    limits = untrusted_limits(args, model)
-    predictor = load(model, max_memory=args.max_memory, untrusted=limits, **chosen)
+    predictor = load(model, max_memory=args.max_memory, **chosen)
     if args.context is not None:
         if predictor.fields != ("context", "question"):
             raise UserError(f"{args.workdir or args.model}: answers no questions about a text")
@@ -121,7 +120,7 @@ def _answer(
     Raises:
       UserError: at the end, or with `stops` at once, if one cannot be used.
     """
-    from common_jax.predictor import Unanswered
+    from common_jax.deploy.predictor import Unanswered
 
     count, bad, first = 0, 0, ""
     for chunk in predictor.chunks(records, waits):
@@ -139,7 +138,7 @@ def _answer(
 
 def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
     """The inputs, and whether `Predictor.chunks` waits for full chunks, as for a file."""
-    from common_jax.deploy.records import file_records, stream_records
+    from launch.predict.records import file_records, stream_records
 
     if args.input is not None:
         return file_records(args.input, args.columns, predictor.schema, args.quotes), True
@@ -157,8 +156,8 @@ def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
 @contextlib.contextmanager
 def _results(path: Path | None, records: "Records", predictor: "Predictor") -> Iterator["Results"]:
     """Writes results to a file or standard output."""
-    from common_jax.deploy.records import results_to
     from common_jax.io.atomic import writing
+    from launch.predict.records import results_to
 
     if path is None:
         yield results_to(None, records, sys.stdout, predictor.schema)
@@ -177,10 +176,13 @@ def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
     if (args.workdir is None) == (args.model is None):
         return None, ()  # the command's parser reports the error
     from common_jax.deploy import predictor_class
-    from common_jax.export.format import Export
+    from common_jax.deploy.format import Export
+    from common_jax.deploy.load import export_at
 
-    path = args.workdir if args.model is None else args.model
-    model = Export(path) if args.model is not None or Export.is_at(path) else path
+    if args.model is not None:
+        model: Any = Export(args.model, **trust(args))
+    else:
+        model = export_at(args.workdir, **trust(args)) or args.workdir
     return model, predictor_class(model).options
 
 

@@ -1,12 +1,11 @@
-"""Models by name: hf://OWNER/NAME@REVISION, https://HOST/ARCHIVE.zip and demo:NAME."""
+"""Models by name: hf://OWNER/NAME@REVISION and demo:NAME."""
 
 import os
-import re
 from pathlib import Path, PurePosixPath
 
 from common_jax.errors import UserError
 from common_jax.fields import nearest
-from common_jax.io.paths import DEMO, HF, HTTPS, AnyPath, as_path
+from common_jax.io.paths import DEMO, HF, AnyPath, as_path
 
 
 def is_name(path: str | os.PathLike[str]) -> bool:
@@ -15,8 +14,8 @@ def is_name(path: str | os.PathLike[str]) -> bool:
 
 
 def is_foreign(path: str | os.PathLike[str]) -> bool:
-    """Whether an argument names a model of a hub or an archive, which is not trusted."""
-    return os.fspath(path).startswith((HF, HTTPS))
+    """Whether an argument names a model of a hub, which is not trusted."""
+    return os.fspath(path).startswith(HF)
 
 
 def located(path: str | AnyPath) -> AnyPath:
@@ -27,24 +26,19 @@ def located(path: str | AnyPath) -> AnyPath:
     """
     text = os.fspath(path)
     if text.startswith(HF):
-        from common_jax.io import hub
+        from common_jax.deploy import hub
 
         return hub.download(text)
-    if text.startswith(HTTPS):
-        from common_jax.io import archives  # slow to import
-
-        return archives.download(text)
     return _demo(text.removeprefix(DEMO)) if text.startswith(DEMO) else as_path(path)
 
 
 def short_name(path: str) -> str:
     """The model's part of a name; of another argument the name of its folder."""
     if path.startswith(HF):
-        path = path.partition("@")[0]
-    name = PurePosixPath(path.partition("#")[0]).name if is_foreign(path) else path
-    if path.startswith(HTTPS):
-        return re.sub(r"(\.tar)?\.\w+$", "", name)
-    return name.removeprefix(DEMO) if is_name(path) else Path(os.path.abspath(path)).name
+        return PurePosixPath(path.partition("@")[0]).name
+    if path.startswith(DEMO):
+        return path.removeprefix(DEMO)
+    return Path(os.path.abspath(path)).name
 
 
 def demos() -> dict[str, Path]:

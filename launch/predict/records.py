@@ -19,13 +19,13 @@ from common_jax.data.object_rows import reader
 from common_jax.data.questions import is_squad
 from common_jax.data.table_format import ENDINGS
 from common_jax.data.tables import Table
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.predictor import Input, Unanswered
+from common_jax.deploy.schema import Schema, object_in
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.files import decode_line, ending, lines_of, read_raw_lines
 from common_jax.io.json_files import read_json
-from common_jax.predictor import Input, Unanswered
-from common_jax.predictor_answer import Answer
-from common_jax.predictor_schema import Schema, object_in
 
 ERROR = "error"  # the field and the column with the reason
 COLUMNS = "--columns"

@@ -18,12 +18,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkab
 from jaxtyping import Shaped
 from numpy import ndarray, shape
 
+from common_jax.deploy.answer import Answer
+from common_jax.deploy.arrivals import arriving
+from common_jax.deploy.memory_maps import nearly_used_up
+from common_jax.deploy.schema import Schema, Text
 from common_jax.errors import UserError
-from common_jax.io.arrivals import arriving
 from common_jax.io.threads import threaded_map
-from common_jax.memory_maps import nearly_used_up
-from common_jax.predictor_answer import Answer
-from common_jax.predictor_schema import Schema, Text
 from common_jax.text.cleaning import warn_if_overlong
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class BoundedProgram:
         Args:
           lower: the method of the jitted function.
           gigabytes: the most memory that a computation may need, in GiB.
-          stored: its executables on disk (`common_jax.export.executables.Executables`), or None.
+          stored: its executables on disk (`common_jax.deploy.executables.Executables`), or None.
         """
         self._lower, self._gigabytes, self._stored = lower, gigabytes, stored
         self._programs: dict[Any, tuple[Any, float]] = {}
@@ -220,6 +220,8 @@ class Predictor(abc.ABC):
       reads_all: whether all lines are read before the first answer.
       Settings: a dataclass of numbers, strings and booleans: the part of a run's config it needs.
       options: of its constructor; the commands have a flag for each.
+      formats: of exports that only its models have: the "package.module:Class" of each
+        `common_jax.deploy.model_format.ModelFormat`, by name.
       fields: of the JSON object on each input line; empty if lines are plain text.
     """
 
@@ -227,6 +229,7 @@ class Predictor(abc.ABC):
     reads_all: bool = False
     Settings: ClassVar[type]
     options: ClassVar[tuple[Option, ...]] = ()
+    formats: ClassVar[Mapping[str, str]] = {}
     fields: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -237,15 +240,6 @@ class Predictor(abc.ABC):
         Raises:
           UserError: if it is missing or broken.
         """
-
-    @classmethod
-    def engine(cls, folder: Path, vocabulary: Any, settings: Any) -> CompiledFunctions:
-        """The programs of an export in the format "ctranslate2" (`Task.write_engine`).
-
-        Raises:
-          UserError: if there is none for these models, or it cannot be read.
-        """
-        raise UserError(f"{folder}: no engine for {cls.__name__}")
 
     @classmethod
     def tables(cls, vocabulary: Any) -> Mapping[str, int]:

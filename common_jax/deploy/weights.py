@@ -1,8 +1,8 @@
-"""Weights of an export stored in fewer bits than float32.
+"""Weights that exports of earlier versions store in fewer bits than float32.
 
-`stored` converts weights: the matrices of products (`kernel`, `NAME_kernel`, `recurrent`) and the
+They are the matrices of products (`kernel`, `NAME_kernel`, `recurrent`) and the
 tables of vectors (`NAME_embedding`) with at least `SMALL` numbers. Norms, biases and other arrays
-stay float32. `restored` converts all to float32, in which models compute.
+are float32. `restored` converts all to float32, in which models compute.
 
 - bfloat16: the nearest number, ties to even.
 - int8: w = scale * q with whole numbers -127 <= q <= 127, the nearest to w / scale, ties to even;
@@ -13,34 +13,36 @@ stay float32. `restored` converts all to float32, in which models compute.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int8
 
+from common_jax.deploy.format import Dtype
 from common_jax.errors import UserError
-from common_jax.export.format import Dtype
 from common_jax.io.parameters import named_parameters, nested_parameters
 
 SMALL = 1024  # numbers; smaller arrays are not converted
 SCALE = ".scale"  # added to a name
-_LARGEST = 127
 _KERNEL, _TABLE = re.compile(r"(.*_)?kernel|recurrent"), re.compile(r".*_embedding")
 
 
-def stored(params: Mapping[str, Any], dtype: Dtype) -> dict[str, Any]:
-    """Nested float32 parameters with their weights in `dtype`, and the scales of int8 ones."""
+def stored_shapes(params: Mapping[str, Any], dtype: Dtype) -> dict[str, Any]:
+    """The shapes and dtypes of nested float32 parameters as an export stores them in `dtype`."""
     arrays: dict[str, Any] = {}
     for name, array in named_parameters(params).items():
         axis = _input_axis(name)
-        if dtype == "float32" or axis is None or array.ndim < 2 or array.size < SMALL:
+        if dtype == "float32" or axis is None or len(array.shape) < 2 or array.size < SMALL:
             arrays[name] = array
-        elif dtype == "bfloat16":
-            arrays[name] = jnp.asarray(array).astype(jnp.bfloat16)
-        else:
-            arrays[name], arrays[name + SCALE] = _quantized(jnp.asarray(array), axis)
+            continue
+        stored_type = jnp.bfloat16 if dtype == "bfloat16" else jnp.int8
+        arrays[name] = jax.ShapeDtypeStruct(array.shape, stored_type)
+        if dtype == "int8":
+            channels = list(array.shape)
+            channels[axis] = 1
+            arrays[name + SCALE] = jax.ShapeDtypeStruct(tuple(channels), jnp.float32)
     return nested_parameters(arrays)
 
 
@@ -56,11 +58,6 @@ def restored(params: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def restoring(serve: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """`serve(params, arrays)` for `stored` parameters instead of float32 ones."""
-    return lambda weights, arrays: serve(restored(weights), arrays)
-
-
 def require_scales(place: str, params: Mapping[str, Any]) -> None:
     """Raises UserError for the first scale, by name, that is not a finite positive number."""
     for name, array in named_parameters(params).items():
@@ -72,14 +69,6 @@ def _input_axis(name: str) -> int | None:
     """The axis of the inputs of an output channel; None for an array that stays float32."""
     last = name.rpartition("/")[2]
     return -2 if _KERNEL.fullmatch(last) else -1 if _TABLE.fullmatch(last) else None
-
-
-def _quantized(
-    weights: Float[Array, "*shape"], axis: int
-) -> tuple[Int8[Array, "*shape"], Float[Array, "*channels"]]:
-    scale = jnp.max(jnp.abs(weights), axis, keepdims=True) / _LARGEST
-    scale = jnp.where(scale > 0, scale, 1.0).astype(jnp.float32)
-    return jnp.round(weights / scale).astype(jnp.int8), scale
 
 
 def _scaled(array: Any, scale: Any) -> Any:

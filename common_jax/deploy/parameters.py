@@ -4,22 +4,23 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from common_jax.deploy.format import ORBAX, PARAMETERS, Export
+from common_jax.deploy.named import located
+from common_jax.deploy.weights import require_scales, restored, stored_shapes
 from common_jax.errors import UserError, error_context
-from common_jax.export.format import ORBAX, PARAMETERS, Export
-from common_jax.export.sizes import require_config
-from common_jax.export.weights import require_scales, restored, stored
-from common_jax.io.named import is_name
 from common_jax.io.parameters import (
     named_parameters,
     nested_parameters,
     read_safetensors,
     require_same,
 )
+from common_jax.io.paths import AnyPath
 from common_jax.training.config import read_task
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.state import abstract_parameters
@@ -44,8 +45,33 @@ class Parameters:
     ema: bool
 
 
+class Source(NamedTuple):
+    """A run, or a verified export.
+
+    Attributes:
+      folder: reads the config and the vocabulary of either.
+      export: None for a run.
+    """
+
+    folder: RunFolder
+    export: Export | None
+
+
+def source_of(path: str | AnyPath | Export) -> Source:
+    """The run or the export of a path or a name.
+
+    Raises:
+      UserError: for a damaged export, or one that declares sizes beyond its parameters.
+    """
+    if isinstance(path, Export) or Export.is_at(path):
+        export = path if isinstance(path, Export) else Export(path)
+        export.require_sizes()
+        return Source(RunFolder(export.path), export)
+    return Source(RunFolder(located(path)), None)
+
+
 def read_parameters(
-    workdir: RunFolder, task: Task, mesh: Mesh, average: int = 1, ema: bool | None = None
+    source: Source | RunFolder, task: Task, mesh: Mesh, average: int = 1, ema: bool | None = None
 ) -> Parameters:
     """The parameters of the best checkpoint, the mean of the newest `average`, or an export's.
 
@@ -55,7 +81,9 @@ def read_parameters(
     Raises:
       UserError: for too few checkpoints, no moving average, or a damaged checkpoint.
     """
-    return _read(workdir, task, abstract_parameters(task, mesh), average, ema)
+    if isinstance(source, RunFolder):
+        source = Source(source, None)
+    return _read(source, task, abstract_parameters(task, mesh), average, ema)
 
 
 def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
@@ -67,27 +95,28 @@ def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
     Raises:
       UserError: if that run has another model or another vocabulary.
     """
-    given = task.config.train.init_from
     with error_context("train.init_from"):
-        export = Export(given) if is_name(given) else None
-        source = RunFolder(export.path if export else given, export)
-        if source.export is not None:
-            require_config(source.export)
-        other = read_task(source)
+        source = source_of(task.config.train.init_from)
+        path = source.folder.path
+        other = read_task(source.folder)
         if not task.has_vocabulary_of(other):
             raise UserError(
-                f"{source.path}: has another vocabulary than this run; "
-                f"data.vocabulary_from={source.path} would use that one"
+                f"{path}: has another vocabulary than this run; "
+                f"data.vocabulary_from={path} would use that one"
             )
-        new, initial = task.new_parameters(other), named_parameters(fresh)
+
+        # shapes: of parameters that are not taken over, those of the other run, to be read
+        new = task.new_parameters(other)
+        initial = named_parameters(fresh)
         saved = named_parameters(abstract_parameters(other, mesh))
         abstract = {
             name: saved.get(name, leaf) if name in new else _abstract(leaf)
             for name, leaf in initial.items()
         }
+
         read = named_parameters(_read(source, other, nested_parameters(abstract)).values)
         if new:
-            _log.info("new parameters, as the labels of %s differ: %s", source.path, ", ".join(new))
+            _log.info("new parameters, as the labels of %s differ: %s", path, ", ".join(new))
         return nested_parameters({n: initial[n] if n in new else leaf for n, leaf in read.items()})
 
 
@@ -96,12 +125,13 @@ def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:
 
 
 def _read(
-    workdir: RunFolder, task: Task, abstract: Params, average: int = 1, ema: bool | None = None
+    source: Source, task: Task, abstract: Params, average: int = 1, ema: bool | None = None
 ) -> Parameters:
-    if workdir.export is not None:
+    if source.export is not None:
         if average > 1 or ema is not None:
-            raise UserError(f"{workdir.path}: an export, whose parameters are fixed")
-        return _read_export(workdir.export, abstract)
+            raise UserError(f"{source.folder.path}: an export, whose parameters are fixed")
+        return _read_export(source.export, abstract)
+    workdir = source.folder
     from common_jax.training.checkpoint import Checkpoints  # imports Orbax, as the one below
 
     checkpoints = Checkpoints(workdir, task.config.train.best_metric)
@@ -131,9 +161,13 @@ def _mean(trees: Sequence[Params]) -> Params:
 
 
 def _read_export(export: Export, abstract: Params) -> Parameters:
-    """The parameters of an export in any format but "ctranslate2"."""
-    source = export.manifest.source
-    if export.manifest.format == "orbax":
+    """The parameters of an export as float32.
+
+    Raises:
+      UserError: if it has none in a format that this suite reads, or others than `abstract`.
+    """
+    manifest = export.manifest
+    if manifest.format == "orbax":
         from common_jax.training.restore import UnreadableError, read_state
 
         try:
@@ -141,10 +175,12 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
         except UnreadableError as error:
             raise UserError(f"{export.path}: {error}") from error
     else:
-        file, dtype = export.path / PARAMETERS, export.manifest.dtype
+        file = export.path / PARAMETERS
+        if not file.exists():
+            raise UserError(f"{export.path}: in the format {manifest.format}, without parameters")
         saved = read_safetensors(file)
-        expected = jax.eval_shape(functools.partial(stored, dtype=dtype), abstract)
-        require_same(str(file), saved, expected)
+        require_same(str(file), saved, stored_shapes(abstract, manifest.dtype))
         require_scales(str(file), saved)
         values = jax.device_put(restored(saved), jax.tree.map(lambda a: a.sharding, abstract))
+    source = manifest.source
     return Parameters(values, source["step"], source["average"], source["ema"])

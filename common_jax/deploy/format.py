@@ -3,49 +3,48 @@
     export.json             version, format, source, and settings of the predictor
     config.json             of the run
     vocabulary/             of the run
-    parameters.safetensors  by "a/b" names, as `common_jax.export.weights` stores them; or, in the
-                            format "orbax", a folder `parameters`
+    parameters.safetensors  by "a/b" names; in the format "orbax", of earlier versions, a folder
+                            `parameters`
     programs/*.stablehlo    in the format "stablehlo": arrays to arrays, for any number of rows and
                             any lengths
-    engine/                 in the format "ctranslate2", instead of parameters: CTranslate2's model
+    engine/                 in a format of the predictor's own (`Predictor.formats`), instead of
+                            parameters
     README.md               the model card
     checksums.json          of every file
 
 Everything in it is data: classes are looked up by name in installed packages
-(`common_jax.fields.named_class`), and no pickle is read. `common_jax.deploy.export` writes exports;
+(`common_jax.fields.named_class`), and no pickle is read. `launch.export.write` writes exports;
 this module reads them, without a model.
 """
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from common_jax.deploy.card_head import require_head
+from common_jax.deploy.foreign import require_trusted
+from common_jax.deploy.named import is_foreign, is_name, located
+from common_jax.deploy.sizes import require_config
 from common_jax.errors import UserError, error_context
-from common_jax.export.card_head import require_head
 from common_jax.fields import from_mapping, require
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
-from common_jax.io.named import is_foreign, is_name, located
 from common_jax.io.paths import NAMES, AnyPath, as_path, in_bucket
+from common_jax.training.file_names import CONFIG, EXPORT, VOCABULARY
 
 VERSION = 1
 CARD = "README.md"
-MANIFEST = "export.json"
-CONFIG, VOCABULARY = "config.json", "vocabulary"  # as in the folder of a run
-PARAMETERS, ORBAX, PROGRAMS = "parameters.safetensors", "parameters", "programs"
+MANIFEST = EXPORT
+PARAMETERS = "parameters.safetensors"
+ORBAX = "parameters"
+PROGRAMS = "programs"
 ENGINE = "engine"
-Format = Literal["stablehlo", "safetensors", "orbax", "ctranslate2"]
+FORMATS = ("stablehlo", "safetensors")  # of all models, with `PARAMETERS`; the default first
 Dtype = Literal["float32", "bfloat16", "int8"]
-DTYPES: Mapping[Format, Sequence[Dtype]] = {  # in which a format can have its weights
-    "stablehlo": ("float32", "bfloat16", "int8"),
-    "safetensors": ("float32", "bfloat16", "int8"),
-    "orbax": ("float32",),
-    "ctranslate2": ("float32", "int8"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +53,18 @@ class Manifest:
 
     Attributes:
       version: of the folder format.
-      format: of the model.
+      format: one of `FORMATS` or of `Predictor.formats`; "orbax" in earlier versions.
       predictor: "package.module:Class" of the predictor.
       settings: of the predictor.
       programs: for "stablehlo", the static arguments by file (`CompiledFunctions`).
       source: of the parameters: step, average, ema.
       versions: of Python and the packages that made it.
-      dtype: in which the weights are stored (`common_jax.export.weights`).
+      dtype: in which the weights are stored; bfloat16 and int8 StableHLO and safetensors are of
+        earlier versions (`common_jax.deploy.weights`).
     """
 
     version: int
-    format: Format
+    format: str
     predictor: str
     settings: dict
     programs: dict
@@ -86,30 +86,38 @@ class Export:
     """An exported model: the folder `path` with its `manifest`.
 
     Attributes:
-      is_foreign: whether it is from a hub or an archive, and hence not trusted.
+      is_foreign: whether it is data of a stranger, whose programs do not run
+        (`common_jax.deploy.foreign`): from a hub, or not trusted.
       digests: the SHA-256 of each file, by name, as verified.
     """
 
-    def __init__(self, path: str | AnyPath):
-        """Copies an export in a bucket, on a hub or in an archive to the cache, and verifies the
-        checksum of every file.
+    def __init__(
+        self, path: str | AnyPath, untrusted: bool = False, trusted_packages: Sequence[str] = ()
+    ):
+        """Copies an export in a bucket or on a hub to the cache, and verifies the checksum of every
+        file.
 
         Args:
-          path: its folder, or its name (`common_jax.io.named`).
+          path: its folder, or its name (`common_jax.deploy.named`).
+          untrusted: whether it is foreign, wherever it is from.
+          trusted_packages: packages whose classes a foreign export may name beside this suite's.
 
         Raises:
           UserError: if the folder is no export, of a newer version, or damaged; if it is foreign,
-            also for the format "orbax" or a card without the fields that a hub needs.
+            also without safetensors, for a class of another package, for a size of the config
+            beyond the parameters, or for a card without the fields that a hub needs.
         """
         if in_bucket(path) and not self.is_at(path):
             raise UserError(self._missing(as_path(path)))
-        self.is_foreign = is_foreign(path)
+        self.is_foreign = untrusted or is_foreign(path)
         self.path = local_copy(located(path))
         with error_context(str(path)) if is_name(path) else contextlib.nullcontext():
             self.manifest = self._verified()
             self.digests = checksums.digests(self.path)
             if self.is_foreign:
-                self._require_foreign()
+                self._require_foreign(trusted_packages)
+            if is_foreign(path):
+                require_head(self.path / CARD)
 
     def _verified(self) -> Manifest:
         manifest = self._read()
@@ -122,17 +130,20 @@ class Export:
             raise UserError(f"{self.path}: a damaged export: {damage}")
         return manifest
 
-    def _require_foreign(self) -> None:
-        """Raises UserError for the format "orbax" or an incomplete card."""
+    def _require_foreign(self, packages: Sequence[str]) -> None:
+        """Raises UserError unless it is data that models of trusted packages can use."""
         require(
-            self.manifest.format != "orbax",
-            f"{self.path}: an export in the format orbax, which is not loaded by name",
+            self.manifest.format in FORMATS,
+            f"{self.path}: an export in the format {self.manifest.format} without safetensors, "
+            "which is not loaded from strangers",
         )
-        require_head(self.path / CARD)
+        require_trusted(self.config_file, self.config(), packages)
+        require_trusted(self.file, {"name": self.manifest.predictor}, packages)
+        self.require_sizes()
 
     @staticmethod
     def is_at(path: str | AnyPath) -> bool:
-        """Whether a path is a name (`common_jax.io.named`) or a folder with a manifest."""
+        """Whether a path is a name (`common_jax.deploy.named`) or a folder with a manifest."""
         return is_name(path) or (as_path(path) / MANIFEST).exists()
 
     @staticmethod
@@ -146,6 +157,21 @@ class Export:
     def file(self) -> Path:
         """The file of the manifest."""
         return self.path / MANIFEST
+
+    @property
+    def config_file(self) -> Path:
+        """The file of the run's config."""
+        return self.path / CONFIG
+
+    def config(self) -> Any:
+        """The run's config as nested values."""
+        return read_json(self.config_file).get("config", dict)
+
+    def require_sizes(self) -> None:
+        """Raises UserError for a size in the config larger than the parameters' files."""
+        files = [self.path / PARAMETERS, *checksums.files_in(self.path / ORBAX)]
+        size = sum(os.path.getsize(file) for file in files if file.is_file())
+        require_config(self.config_file, self.config(), size)
 
     def _read(self) -> Manifest:
         if not os.path.isdir(self.path):

@@ -13,31 +13,29 @@ from typing import Any
 import jax
 from jax import export
 
-from common_jax.errors import UserError
-from common_jax.export.child import ChildPrograms, Limits
-from common_jax.export.executables import Executables
-from common_jax.export.format import PARAMETERS, PROGRAMS
-from common_jax.export.operations import require_allowed
-from common_jax.export.weights import require_scales, restoring
-from common_jax.io.checksums import describe
-from common_jax.io.parameters import named_parameters, read_safetensors, require_same
-from common_jax.predictor import (
+from common_jax.deploy.executables import Executables
+from common_jax.deploy.format import PARAMETERS, PROGRAMS
+from common_jax.deploy.operations import require_allowed
+from common_jax.deploy.predictor import (
     BoundedProgram,
     CompiledFunctions,
     Compute,
     format_options,
     parallel_batches,
 )
+from common_jax.deploy.weights import require_scales
+from common_jax.errors import UserError
+from common_jax.io.checksums import describe
+from common_jax.io.parameters import named_parameters, read_safetensors, require_same
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -> bytes:
-    """Exports `serve(params, arrays)`, which takes float32 parameters, as a program that takes
-    stored ones.
+    """Exports `serve(params, arrays)` as a program.
 
     Args:
-      params: the shapes and dtypes of the stored parameters.
+      params: the shapes and dtypes of the parameters.
       inputs: each array's dims, with letters for symbolic ones, and dtype.
 
     Raises:
@@ -49,7 +47,7 @@ def serialized(serve: Any, params: Any, inputs: Mapping[str, tuple[str, Any]]) -
         for name, (dims, dtype) in inputs.items()
     }
     with _without_file_names():
-        exported = export.export(jax.jit(restoring(serve)), platforms=PLATFORMS)(params, arrays)
+        exported = export.export(jax.jit(serve), platforms=PLATFORMS)(params, arrays)
     require_allowed(exported, "the model")
     return bytes(exported.serialize())
 
@@ -68,13 +66,13 @@ def _without_file_names() -> Iterator[None]:
 class Programs:
     """The programs of the export in a folder, which share its parameters."""
 
-    def __init__(self, path: Path, digests: Mapping[str, str] | None = None, store: bool = True):
+    def __init__(self, path: Path, digests: Mapping[str, str]):
         """
         Args:
-          digests: the SHA-256 of each file that may be read, by name; None for any content.
-          store: whether executables are kept in jax's compilation cache, and found there.
+          digests: the SHA-256 of each file that may be read, by name.
         """
-        self._path, self._digests, self._store = path, digests, store
+        self._path = path
+        self._digests = digests
 
     def compute(self, file: str, memory: float) -> Compute:
         """The program of a file, compiled when it is called.
@@ -89,7 +87,7 @@ class Programs:
         place = self._path / PROGRAMS / file
         content = _content(place)
         self._require(f"{PROGRAMS}/{file}", hashlib.sha256(content).hexdigest())
-        stored = Executables.of(content, self._params) if self._store else None
+        stored = Executables.of(content, self._params)
         read = functools.cache(lambda: jax.jit(self._program(place, content).call))
         if stored is None or not stored.folder.exists():
             read()  # raises an error now, not at the first call
@@ -121,14 +119,13 @@ class Programs:
     def _params(self) -> dict[str, Any]:
         file = self._path / PARAMETERS
         params = read_safetensors(file)
-        if self._digests is not None:
-            self._require(PARAMETERS, describe(file)["sha256"])
+        self._require(PARAMETERS, describe(file)["sha256"])
         require_scales(str(file), params)
         return jax.device_put(params)
 
     def _require(self, name: str, digest: str) -> None:
         """Raises UserError for the digest of another file than the one that was verified."""
-        if self._digests is not None and self._digests.get(name) != digest:
+        if self._digests.get(name) != digest:
             raise UserError(
                 f"{self._path / name}: has changed since the export was loaded; load it again"
             )
@@ -150,7 +147,6 @@ class ExportedPrograms(CompiledFunctions):
         choices: Mapping[str, Mapping[str, int]],
         made_with: str,
         digests: Mapping[str, str],
-        limits: Limits | None = None,
     ):
         """
         Args:
@@ -158,16 +154,14 @@ class ExportedPrograms(CompiledFunctions):
           choices: the static arguments of each program, by its file.
           digests: the SHA-256 of its files, by name, when they were verified.
           made_with: the version of jax; older ones may not read the programs.
-          limits: of a process for untrusted programs; None runs them in this process.
 
         Raises:
           UserError: if this jax is older.
         """
-        self._path, self._choices = path, choices
-        self._programs = (
-            Programs(path, digests) if limits is None else ChildPrograms(path, digests, limits)
-        )
-        self.at_once = parallel_batches() if limits is None else 1
+        self._path = path
+        self._choices = choices
+        self._programs = Programs(path, digests)
+        self.at_once = parallel_batches()
         if _numbers(jax.__version__) < _numbers(made_with):
             raise UserError(
                 f"{path}: made with jax {made_with}, newer than this jax {jax.__version__}"

@@ -2,9 +2,9 @@
 
 import argparse
 import shlex
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from common_jax.io import hub
+from common_jax.deploy import hub
 from launch.cli import (
     Parser,
     add_options,
@@ -19,7 +19,7 @@ from launch.cli import (
 )
 
 if TYPE_CHECKING:
-    from common_jax.predictor import Option
+    from common_jax.deploy.predictor import Predictor
 
 OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
 MOST = 1000  # hypotheses or answers; more would not fit into memory
@@ -28,44 +28,39 @@ DESCRIPTION = (
     (__doc__ or "")
     + """
 Writes tokenizer or vocabulary, config, parameters, checksums and a model card (README.md) into a
-new folder, in one of four formats:
+new folder, in one of these formats:
 
   stablehlo    compiled programs and the parameters: used without model code, flax or Orbax, on a
                CPU, a CUDA GPU or a TPU, for texts of any length. A translator has one program for
                each --beam_size, a question answerer for each --count of answers; other options of
                decoding are fixed in them. --workdir RUN --help lists those of a run's model.
   safetensors  parameters by name
-  orbax        parameters in Orbax's format
-  ctranslate2  a plain Transformer that CTranslate2 computes (extra ctranslate2), several times as
-               fast on a CPU; without a length penalty
+  or one of the model's own, which --workdir RUN --help names and docs/exports.md describes
 
---dtype bfloat16 or int8 stores the weights in a half or a quarter of the size; --evaluate dev adds
-their score, and float32's, to the card. --push also writes the export to a model hub (HF_TOKEN,
-extra hub), from which load and --model read it: hf://OWNER/NAME@REVISION.
+--push also writes the export to a model hub (HF_TOKEN, extra hub), from which load and --model read
+it: hf://OWNER/NAME@REVISION.
 Exports the best checkpoint; for a run with train.ema_decay, its moving average.
 
 example:
   python -m launch.export --workdir runs/csan/quickstart --out exports/translator
-  python -m launch.export --workdir runs/qanet/squad --out exports/small --dtype int8 --evaluate dev
   python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt"""
 )
 
 
 def main(argv: list[str]) -> None:
-    from common_jax.export.format import Dtype, Format
+    from common_jax.deploy.format import FORMATS
 
+    predictor = _predictor(argv)
+    own_formats = {} if predictor is None else predictor.formats
     parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
     add = parser.add_argument
     add("--workdir", required=True, metavar="RUN", help="folder of the run")
     add("--out", required=True, type=folder, metavar="DIR", help="folder to write, a new one")
-    formats = get_args(Format)
+    formats = [*FORMATS, *own_formats]
     text = f"{' | '.join(formats)} ({formats[0]})"
     add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)
-    dtypes = get_args(Dtype)
-    text = f"in which the weights are stored: {' | '.join(dtypes)} ({dtypes[0]})"
-    add("--dtype", choices=dtypes, default=dtypes[0], metavar="DTYPE", help=text)
-    text = "compare the weights with float32 on a split of the run's data, such as dev"
-    add("--evaluate", metavar="SPLIT", default="", help=text)
+    text = "in which a format of the model's own stores the weights: float32 | int8 (float32)"
+    add("--dtype", default="", metavar="DTYPE", help=text)
     add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
     text = "the moving average of the parameters (if the run has one)"
     add("--ema", action=argparse.BooleanOptionalAction, help=text)
@@ -73,9 +68,10 @@ def main(argv: list[str]) -> None:
     add("--push", metavar="NAME", default="", help=text)
     text = "of the card: apache-2.0, cc-by-4.0, ... (unknown; of generated data apache-2.0)"
     add("--license", metavar="ID", default="", help=text)
-    every = _options(argv)
+    every = [] if predictor is None else [*predictor.options]
     options = [option for option in every if option.compiled]
-    add_options(parser, decoding := [o for o in every if o.decoding and not o.compiled])
+    decoding = [option for option in every if option.decoding and not option.compiled]
+    add_options(parser, decoding)
     for option in options:
         add(
             f"--{option.name}",
@@ -92,23 +88,33 @@ def main(argv: list[str]) -> None:
     for name, values in choices.items():
         if max(values) > MOST:
             parser.error(f"--{name} {max(values)}: at most {MOST}")
-    if args.push and args.format not in ("stablehlo", "safetensors"):
-        parser.error("--push: goes with --format stablehlo or safetensors")
+    if args.push and args.format not in FORMATS:
+        parser.error(f"--push: goes with --format {' or '.join(FORMATS)}")
     if args.push:
         hub.Repository.of(args.push)
         hub.library(args.push)
     configure_logging()
     import jax
 
-    from common_jax.deploy.export import export
+    from common_jax.deploy.named import located
     from common_jax.training.run_folder import RunFolder
+    from launch.export.write import ExportRequest, export
 
     command = command_line("export", argv)
-    settings = {"average": args.average, "ema": args.ema, "choices": choices, "command": command}
-    settings |= {"decoding": option_values(args, decoding), "dtype": args.dtype}
-    settings |= {"split": args.evaluate}
-    settings |= {"name": hub.revision(args.push), "license": args.license}
-    export(RunFolder(args.workdir), args.out, args.format, **settings)
+    request = ExportRequest(
+        workdir=RunFolder(located(args.workdir)),
+        out=args.out,
+        format=args.format,
+        average=args.average,
+        ema=args.ema,
+        choices=choices,
+        decoding=option_values(args, decoding),
+        dtype=args.dtype,
+        command=command,
+        name=hub.revision(args.push),
+        license=args.license,
+    )
+    export(request)
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.push:
         print(f"pushed {hub.upload(args.out, args.push)}")
@@ -120,14 +126,14 @@ def main(argv: list[str]) -> None:
     print(spelled(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}"))
 
 
-def _options(argv: list[str]) -> list["Option"]:
-    """The options of the run's predictor."""
+def _predictor(argv: list[str]) -> "type[Predictor] | None":
+    """The class of the run's predictor; None without a run."""
     path = early_arguments("export", argv, "--workdir").workdir
     if path is None:
-        return []
+        return None
     from common_jax.deploy import predictor_class
 
-    return [*predictor_class(path).options]
+    return predictor_class(path)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""The format of exported models, and reading them."""

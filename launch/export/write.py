@@ -1,0 +1,205 @@
+"""Exports the model of a run: writes the folder that `common_jax.deploy.format` reads."""
+
+import dataclasses
+import functools
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from common_jax.config import MeshConfig
+from common_jax.deploy.format import (
+    CARD,
+    CONFIG,
+    ENGINE,
+    FORMATS,
+    MANIFEST,
+    PARAMETERS,
+    PROGRAMS,
+    VERSION,
+    VOCABULARY,
+    Manifest,
+)
+from common_jax.deploy.load import model_format
+from common_jax.deploy.model_format import ModelFormat
+from common_jax.deploy.parameters import Parameters, read_parameters
+from common_jax.deploy.service import Service, service_of
+from common_jax.errors import UserError
+from common_jax.io import checksums
+from common_jax.io.atomic import write_json, writing
+from common_jax.io.copies import publish
+from common_jax.io.json_files import read_json
+from common_jax.io.parameters import write_safetensors
+from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.training.config import read_task
+from common_jax.training.mesh import make_mesh
+from common_jax.training.run_folder import RunFolder
+from common_jax.versions import versions
+from launch.export.card import Origin, model_card
+from launch.export.shareable import shareable
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportRequest:
+    """What is exported, and how.
+
+    Attributes:
+      workdir: of the run.
+      out: the folder to write, a new one.
+      format: one of `FORMATS`, or of the predictor's `formats`.
+      average, ema: which parameters, as for `read_parameters`.
+      choices: for "stablehlo", static arguments of the programs, such as {"beam_size": [4, 1]};
+        empty for `Service.programs`.
+      decoding: options of decoding that replace the run's, such as {"length_penalty": 1.0}.
+      dtype: in which the weights are stored; "" for the format's default.
+      command, license: for the card (`Origin`).
+      name: by which the card loads it; "" for the folder.
+    """
+
+    workdir: RunFolder
+    out: AnyPath
+    format: str = FORMATS[0]
+    average: int = 1
+    ema: bool | None = None
+    choices: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
+    decoding: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    dtype: str = ""
+    command: str = ""
+    license: str = ""
+    name: str = ""
+
+
+def export(request: ExportRequest) -> Manifest:
+    """Writes the export of a run to a new folder, atomically.
+
+    Raises:
+      UserError: if the folder exists or cannot be written, the run has no checkpoint, its predictor
+        lacks a choice, or the format does not support the model or the dtype.
+    """
+    out = request.out
+    target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
+    if target.exists() if in_bucket(target) else os.path.lexists(target):
+        raise UserError(f"{out}: already exists; choose another --out")
+
+    # the model: the run's, with other options of decoding
+    task = read_task(request.workdir)
+    service = service_of(task)
+    own = vars(service.settings)
+    task.decoding = {k: value for k, value in request.decoding.items() if own.get(k) != value}
+    library = _library(request, service)
+    programs = _programs(request, service, library)
+    mesh = make_mesh(MeshConfig(data=1))
+    parameters = read_parameters(request.workdir, task, mesh, request.average, request.ema)
+
+    predictor = service.predictor_class
+    manifest = Manifest(
+        version=VERSION,
+        format=request.format,
+        predictor=f"{predictor.__module__}:{predictor.__qualname__}",
+        settings=vars(service.settings),
+        programs={_program_file(static): dict(static) for static in programs},
+        source={"step": parameters.step, "average": parameters.average, "ema": parameters.ema},
+        versions=versions(),
+        dtype=_dtype(request, library),
+    )
+    with writing(out):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        disk = None if in_bucket(target) else target.parent
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as temporary:
+            folder = Path(temporary) / target.name
+            folder.mkdir()
+            _write_files(folder, request, service, parameters, manifest, library)
+            checksums.seal(folder)
+            publish(folder, target, last=MANIFEST)
+    return manifest
+
+
+def _library(request: ExportRequest, service: Service) -> ModelFormat | None:
+    """The format of the predictor's own; None for one of `FORMATS`.
+
+    Raises:
+      UserError: if there is no such format, or it does not support the model.
+    """
+    if request.format in FORMATS:
+        return None
+    own = service.predictor_class.formats
+    if request.format not in own:
+        names = " | ".join([*FORMATS, *own])
+        raise UserError(f"--format {request.format}: this model has {names}")
+    library = model_format(request.format, service.predictor_class)
+    library.require(service)
+    return library
+
+
+def _dtype(request: ExportRequest, library: ModelFormat | None) -> Any:
+    """The dtype of the stored weights; raises UserError if the format does not have it."""
+    supported = ("float32",) if library is None else library.dtypes
+    dtype = request.dtype or supported[0]
+    if dtype not in supported:
+        raise UserError(f"--dtype {dtype}: --format {request.format} has {' | '.join(supported)}")
+    return dtype
+
+
+def _programs(
+    request: ExportRequest, service: Service, library: ModelFormat | None
+) -> Sequence[Mapping[str, int]]:
+    """The static arguments of the programs to write.
+
+    Raises:
+      UserError: for a choice or an option of decoding that the format or the predictor lacks.
+    """
+    if request.format != "stablehlo":
+        decoding = [*service.task.decoding] if library is None else []
+        given = [*request.choices, *decoding]
+        if given:
+            raise UserError(f"--{min(given)}: goes with --format stablehlo")
+        return []
+    supported = {option.name for option in service.predictor_class.options if option.compiled}
+    if unknown := set(request.choices) - supported:
+        raise UserError(
+            f"--{min(unknown)}: the predictor of {request.workdir.path} has no such choice"
+        )
+    return service.programs(*request.choices.values())
+
+
+def _write_files(
+    folder: Path,
+    request: ExportRequest,
+    service: Service,
+    parameters: Parameters,
+    manifest: Manifest,
+    library: ModelFormat | None,
+) -> None:
+    """Writes the files of an export."""
+    values = parameters.values
+    write_json(folder / MANIFEST, shareable(vars(manifest)))
+    write_json(folder / CONFIG, shareable(read_json(request.workdir.config_file).value))
+    (folder / VOCABULARY).mkdir()
+    service.task.write_vocabulary(folder / VOCABULARY)
+
+    # the model
+    if library is not None:
+        library.write(service, values, folder / ENGINE, manifest.dtype)
+    else:
+        write_safetensors(values, folder / PARAMETERS)
+    if manifest.format == "stablehlo":
+        from common_jax.deploy.stablehlo import serialized
+
+        (folder / PROGRAMS).mkdir()
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), values)
+        for file, static in manifest.programs.items():
+            serve = functools.partial(service.serve, **static)
+            (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, service.inputs))
+
+    name = request.name or str(request.out)
+    origin = Origin(request.workdir, parameters, request.command, name, request.license)
+    card = model_card(service, manifest, origin, library)
+    (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
+
+
+def _program_file(static: Mapping[str, int]) -> str:
+    stem = "-".join(f"{name}-{value}" for name, value in static.items())
+    return f"{stem or 'program'}.stablehlo"
