@@ -235,7 +235,7 @@ def add_untrusted(parser: argparse.ArgumentParser) -> None:
 
 
 def trust(args: argparse.Namespace) -> dict[str, Any]:
-    """The keyword arguments of `common_jax.deploy.load.export_at` by the flags of
+    """The keyword arguments of `common_jax.deploy.loading.export_at` by the flags of
     `add_untrusted`."""
     return {"untrusted": args.untrusted, "trusted_packages": args.trust_package}
 

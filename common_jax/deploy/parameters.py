@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from common_jax.deploy.format import ORBAX, PARAMETERS, Export
+from common_jax.deploy.format import FORMATS, ORBAX, PARAMETERS, Export
 from common_jax.deploy.named import located
 from common_jax.deploy.weights import require_scales, restored, stored_shapes
 from common_jax.errors import UserError, error_context
@@ -175,9 +175,12 @@ def _read_export(export: Export, abstract: Params) -> Parameters:
         except UnreadableError as error:
             raise UserError(f"{export.path}: {error}") from error
     else:
+        if manifest.format not in FORMATS:
+            raise UserError(
+                f"{export.file}: format={manifest.format!r}: has no parameters that this suite "
+                f"reads, as {' | '.join(FORMATS)} have"
+            )
         file = export.path / PARAMETERS
-        if not file.exists():
-            raise UserError(f"{export.path}: in the format {manifest.format}, without parameters")
         saved = read_safetensors(file)
         require_same(str(file), saved, stored_shapes(abstract, manifest.dtype))
         require_scales(str(file), saved)

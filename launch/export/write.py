@@ -23,7 +23,7 @@ from common_jax.deploy.format import (
     VOCABULARY,
     Manifest,
 )
-from common_jax.deploy.load import model_format
+from common_jax.deploy.loading import model_format
 from common_jax.deploy.model_format import ModelFormat
 from common_jax.deploy.parameters import Parameters, read_parameters
 from common_jax.deploy.service import Service, service_of

@@ -177,7 +177,7 @@ def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
         return None, ()  # the command's parser reports the error
     from common_jax.deploy import predictor_class
     from common_jax.deploy.format import Export
-    from common_jax.deploy.load import export_at
+    from common_jax.deploy.loading import export_at
 
     if args.model is not None:
         model: Any = Export(args.model, **trust(args))

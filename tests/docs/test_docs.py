@@ -19,10 +19,12 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.config import parse, task_class
-from launch import cli, evaluate, export, predict
+from launch import cli, evaluate
 from launch.__main__ import commands as listed_commands
 from launch.__main__ import module_of
 from launch.cli import system_files
+from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.spec import read_table
 from launch.trials.trials import grid_axis, grid_trials, zipped_axis

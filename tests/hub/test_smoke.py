@@ -1,6 +1,4 @@
-"""A model is pushed to a hub and loaded by name; tests/nightly/hub has forgeries and archives."""
-
-from common_jax.deploy.child import ChildPrograms
+"""A model is pushed to a hub and loaded by name; tests/nightly/hub has forgeries."""
 
 from common_jax.deploy import load
 from common_jax.deploy.format import Export
@@ -16,7 +14,7 @@ def test_a_pushed_export_is_loaded_once_and_answers_as_the_run(
     assert printed == [*map(str, expected)]
     assert sum("/lfs/" in path for method, path in hub.requests if method == "GET") >= 1
     hub.requests.clear()
-    assert isinstance(load(pushed)._add.func.__self__, ChildPrograms)
+    assert Export(pushed).is_foreign
     assert hub.requests == []
     Export(f"{NAME}@main")  # resolves the branch
     assert [path for _, path in hub.requests] == ["/api/models/ada/adder/revision/main"]

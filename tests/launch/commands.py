@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from common_jax.deploy.format import Format
+from common_jax.deploy.format import FORMATS
 from common_jax.training.config import parse
-from launch import cli, evaluate, export, predict, report, train
+from launch import cli, evaluate, report, train
+from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,10 +88,9 @@ def scores(capsys, run, *argv):
 
 
 def exports(folder, *flags):
-    """Exports a folder's run in each format that all families have, by format; `flags` are for
-    "stablehlo"."""
+    """Exports a folder's run in the formats of all models; `flags` are for "stablehlo"."""
     folders = {}
-    for form in {*get_args(Format)} - {"ctranslate2"}:
+    for form in FORMATS:
         folders[form] = folder / form
         own = flags if form == "stablehlo" else ()
         argv = ["--workdir", folder / "run", "--out", folders[form], "--format", form, *own]
@@ -135,7 +135,7 @@ class Refused:
             raise ImportError(f"{name} is model code")
 
 sys.meta_path.insert(0, Refused())
-from launch import predict
+from launch.predict import __main__ as predict
 predict.main(sys.argv[1:])
 """
 

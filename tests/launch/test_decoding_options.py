@@ -7,7 +7,8 @@ import pytest
 
 from common_jax.deploy import load, load_model
 from common_jax.errors import UserError
-from launch import evaluate, export
+from launch import evaluate
+from launch.export import __main__ as export
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import served

@@ -2,21 +2,18 @@
 
 import hashlib
 import json
-import os
 import shutil
+import sys
 
 import pytest
-from common_jax.deploy.child import Limits
 
 from common_jax.deploy import load
 from common_jax.deploy.format import Export
 from common_jax.deploy.named import demos
-from common_jax.deploy.weights import restored, stored
 from common_jax.errors import UserError
 from common_jax.io import checksums
-from common_jax.io.parameters import read_safetensors, write_safetensors
-from tests.launch import commands
-from tests.launch.corrupt_files import sealed, tensors
+from tests.launch import commands, older_exports
+from tests.launch.corrupt_files import sealed, values
 
 LARGEST = 4_000_000  # bytes of all
 CHECKSUMS = {  # SHA-256 of checksums.json
@@ -35,7 +32,6 @@ INPUTS = {
     "csan": "In Vienna it is already nine o'clock.",
     "qanet": json.dumps({"context": CONTEXT, "question": "Who lives in Rome?"}),
 }
-PARAMETERS = "parameters.safetensors"
 
 
 def test_the_demos_are_small_and_whole():
@@ -71,25 +67,47 @@ def test_an_unknown_demo_names_the_known_ones():
         load("demo:gpt")
 
 
-def answers_in_int8(family, folder):
-    """The answers of a demo, and with restored int8 weights in the place of its float32 ones."""
-    model = shutil.copytree(demos()[family], folder / "model")
-    params = stored(read_safetensors(model / PARAMETERS), "int8")
-    sealed(lambda model: write_safetensors(restored(params), model / PARAMETERS))(model)
-    return [next(load(path).predict([INPUTS[family]])) for path in (demos()[family], model)]
+@pytest.mark.parametrize("name", ["attconv"])
+def test_a_stranger_s_export_answers_by_its_parameters_as_by_its_programs(name):
+    expected = next(load(f"demo:{name}").predict([INPUTS[name]]))
+    untrusted = load(demos()[name], untrusted=True)
+    actual = next(untrusted.predict([INPUTS[name]]))
+    assert actual.to_dict() == commands.close(expected.to_dict(), 1e-6)
+
+
+def older_attconv(folder):
+    return older_exports.write_in_type(demos()["attconv"], folder / "model", "int8")
 
 
 def test_a_trained_model_answers_in_int8_as_in_float32(tmp_path):
-    expected, actual = answers_in_int8("attconv", tmp_path)
+    model = load(older_attconv(tmp_path), untrusted=True)  # by its parameters
+    expected = next(load("demo:attconv").predict([INPUTS["attconv"]]))
+    actual = next(model.predict([INPUTS["attconv"]]))
     assert actual.to_dict() == commands.close(expected.to_dict(), 0.05)
 
 
-def test_parameters_of_more_bytes_than_the_limit_are_refused(tmp_path):
+EVIL = {
+    "a task": {"config__task": "evil_package.task:Task"},
+    "a class in the config": {"config__model__name": "evil_package.model:Model"},
+    "a class of the standard library": {"config__model__name": "antigravity:Model"},
+}
+
+
+@pytest.mark.parametrize("what", EVIL)
+def test_a_stranger_s_export_imports_no_other_package(what, tmp_path, monkeypatch):
+    package = tmp_path / "evil_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
     model = shutil.copytree(demos()["attconv"], tmp_path / "model")
-    header = {"x": {"dtype": "F32", "shape": [2**26], "data_offsets": [0, 2**28]}}
-    tensors(header, behind=0)(model)
-    file = model / PARAMETERS
-    size = file.stat().st_size
-    sealed(lambda _: os.truncate(file, size + 2**28))(model)  # sparse
-    with pytest.raises(UserError, match=r"has 0\.3 GiB, more than the 0\.25 GiB of memory"):
-        load(model, untrusted=Limits(memory=2**28))
+    sealed(values("config.json", **EVIL[what]))(model)
+    with pytest.raises(UserError, match=r"config\.json: .*: of the package '.*--trust_pack"):
+        load(model, untrusted=True)
+    assert "antigravity" not in sys.modules
+
+
+def test_a_declared_size_is_checked_before_arrays_are_made(tmp_path):
+    model = shutil.copytree(demos()["attconv"], tmp_path / "model")
+    sealed(values("config.json", config__words__rows=2**40))(model)
+    with pytest.raises(UserError, match=r"words\.rows=1099511627776: more than the export's"):
+        load(model, untrusted=True)

@@ -11,7 +11,8 @@ import pytest
 
 from common_jax.deploy import load
 from common_jax.errors import UserError
-from launch import cli, predict
+from launch import cli
+from launch.predict import __main__ as predict
 from tests.families.runs import FAMILIES
 from tests.launch.commands import ROOT
 

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from launch import evaluate, export, predict, report, train
+from launch import evaluate, report, train
 from launch.bench import __main__ as bench
+from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 from launch.sweep import __main__ as sweep
 from tests.families.runs import FAMILIES
 from tests.launch.bad_inputs import MISTAKES, Mistake

@@ -5,7 +5,9 @@ from starlette.testclient import TestClient
 
 from common_jax.deploy import load_model
 from common_jax.errors import UserError
-from launch import export, predict, train
+from launch import train
+from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics

@@ -15,7 +15,7 @@ import pytest
 
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
 from common_jax.deploy import load
-from common_jax.deploy.parameters import read_parameters
+from common_jax.deploy.parameters import read_parameters, starting_parameters
 from common_jax.errors import Interrupted, UserError
 from common_jax.io import bucket_state
 from common_jax.training import loop, preemption
@@ -42,7 +42,7 @@ def config(tmp_path_factory):
 
 
 def run(config, path):
-    return train(Toy(config), RunWriter(path))
+    return train(Toy(config), RunWriter(path), starting_parameters=starting_parameters)
 
 
 @pytest.fixture(scope="module")

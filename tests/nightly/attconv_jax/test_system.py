@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from launch import export, train
+from launch import train
+from launch.export import __main__ as export
 from tests.launch import commands
 
 CONFIG = """

@@ -3,9 +3,10 @@
 import huggingface_hub.constants as constants
 import pytest
 
+from common_jax.deploy import foreign
 from common_jax.training.loop import train
 from common_jax.training.run_writer import RunWriter
-from launch import export
+from launch.export import __main__ as export
 from tests.nightly.hub import emulator
 from tests.toy import Toy, four_steps
 
@@ -29,6 +30,8 @@ def hub(tmp_path_factory):
         patch.setattr(constants, "HF_HUB_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         patch.setenv("HF_TOKEN", emulator.TOKEN)
+        trusted = (*foreign.PACKAGES, "tests")  # of the toy
+        patch.setattr(foreign, "PACKAGES", trusted)
         yield hub
 
 

@@ -13,10 +13,12 @@ import pytest
 from common_jax.deploy import hub as hub_names
 from common_jax.deploy import load
 from common_jax.deploy.format import Export
+from common_jax.deploy.parameters import starting_parameters
 from common_jax.errors import UserError
 from common_jax.training.loop import train
 from common_jax.training.run_writer import RunWriter
-from launch import export, predict
+from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, text, values
 from tests.nightly.hub.pushed import LINES, NAME, UNREACHABLE, at
@@ -55,7 +57,7 @@ def test_a_run_begins_with_a_model_by_name(folder, pushed, tmp_path):
     task = Toy(four_steps(tmp_path, init_from=pushed))
     shrunk = dataclasses.replace(task.config.optimizer, learning_rate=1e-12)
     task = Toy(dataclasses.replace(task.config, optimizer=shrunk))
-    train(task, RunWriter(tmp_path / "run"))
+    train(task, RunWriter(tmp_path / "run"), starting_parameters=starting_parameters)
     assert list(load(tmp_path / "run").predict(LINES)) == list(load(folder / "run").predict(LINES))
 
 
@@ -106,11 +108,11 @@ CHANGED = {  # changes of the pushed export
     "no export": (lambda m: (m / "export.json").unlink(), r"not an export \(no export.json\)"),
     "Orbax's format": (
         sealed(values("export.json", format="orbax", programs={})),
-        "an export in the format orbax, which is not loaded by name",
+        "an export in the format orbax without safetensors",
     ),
-    "a format without programs": (
-        sealed(values("export.json", format="safetensors", programs={})),
-        "only exports in the format stablehlo run in a process",
+    "a class of another package": (
+        sealed(values("config.json", config__task="json:JSONDecoder")),
+        "config.json: task='json:JSONDecoder': of the package 'json'",
     ),
 }
 
@@ -181,8 +183,7 @@ def test_a_push_that_is_refused_is_one_line_and_keeps_the_export(hub, folder, mo
     "flags,words",
     [
         ("--push ada/adder", "ada/adder: write hf://OWNER/NAME"),
-        ("--push hf://ada/adder --format orbax", "--push: goes with --format stablehlo or"),
-        ("--push hf://ada/adder --format ctranslate2", "--push: goes with --format stablehlo or"),
+        ("--push hf://ada/adder --format orbax", "invalid choice: 'orbax'"),
     ],
 )
 def test_mistakes_of_a_push_are_one_line(folder, flags, words, monkeypatch, capsys):

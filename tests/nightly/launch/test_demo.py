@@ -13,8 +13,8 @@ from safetensors.numpy import load_file, save_file
 from common_jax.deploy import load
 from common_jax.deploy.named import demos
 from csan_jax.data.subwords import Subwords
-from launch import predict
 from launch.cli import module_command
+from launch.predict import __main__ as predict
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, values
 from tests.launch.test_demo import CHECKSUMS, INPUTS, PARAMETERS, answers_in_int8
