@@ -39,7 +39,8 @@ def prepared(tmp_path_factory):
 def test_the_language_is_english_if_words_are_cut_as_english(prepared, family, rule, languages):
     task, _, _ = prepared(family)
     words = dataclasses.replace(task.config.words, rule=rule)
-    assert type(task)(dataclasses.replace(task.config, words=words)).languages == languages
+    changed = type(task)(dataclasses.replace(task.config, words=words))
+    assert service_of(changed).languages == languages
 
 
 def of_answers(task, params, batch):

@@ -8,9 +8,9 @@ from attconv_jax.config import DataConfig as PairsData
 from attconv_jax.config import WordsConfig as PairsWords
 from common_jax.config import from_values, to_config_dict
 from common_jax.data.word_level import given_vocabulary, tokeniser_identity
+from common_jax.deploy.configs import parse
 from common_jax.errors import UserError
 from common_jax.text.vocabulary import Vocabulary
-from common_jax.training.config import parse
 from common_jax.training.config_files import installed_configs
 from csan_jax.config import Config as Translator
 from csan_jax.config import DataConfig as Parallel
