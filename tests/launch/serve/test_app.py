@@ -18,7 +18,7 @@ from tests.launch.serve.toy_server import LIMITS, Reverser, service
 
 @pytest.fixture
 def client():
-    with TestClient(service().app, "http://127.0.0.1") as client:
+    with TestClient(service(), "http://127.0.0.1") as client:
         yield client
 
 
@@ -35,9 +35,10 @@ def test_an_input_is_a_line_or_an_object(client):
 
 
 def test_an_input_is_parsed_once():
-    predictor, metrics = Reverser(), Metrics()
+    predictor = Reverser()
+    metrics = Metrics()
     served = Service([Model("toy", predictor, None, LIMITS, metrics)], LIMITS, metrics, log=False)
-    with TestClient(served.app) as client:
+    with TestClient(served) as client:
         assert predict(client, ["one two", "three"]).status_code == 200
     assert predictor.parsed == ["one two", "three"]
 
@@ -91,40 +92,23 @@ def test_the_description_fits_the_list_of_models_and_the_other_answers(client):
 
 
 def test_the_page_of_the_api_has_each_path_schema_and_example(client):
-    page, document = client.get("/docs").text, client.get("/openapi.json").json()
+    page = client.get("/docs").text
+    document = client.get("/openapi.json").json()
     for path, methods in document["paths"].items():
         assert all(f"<h2><code>{name.upper()} {path}</code></h2>" in page for name in methods)
     for name in document["components"]["schemas"]:
-        assert f'<h3 id="schema-{name}">' in page
+        assert f'<h3 id="{name}">' in page
     for anchor in re.findall(r'href="#([^"]*)"', page):
         assert f'id="{anchor}"' in page
     for language in ("curl", "Python", "JavaScript"):
-        assert page.count(f'data-language="{language}"') == 4  # of models
-    assert "<dt><code>explain</code> boolean</dt><dd>default false; " in page
-    for file in re.findall(r'(?:src|href)="([^"#]+)"', page):
-        assert file.startswith("/") and client.get(file).status_code == 200, file
-    assert not re.search(r"<style|style=| on\w+=|<script(?! type=\"module\" src=)", page)
-
-
-def test_every_response_has_the_security_headers(client):
-    for path in (
-        "/",
-        "/docs",
-        "/models/toy",
-        "/static/page.js",
-        "/v1/models",
-        "/nothing",
-        "/metrics",
-    ):
-        headers = client.get(path).headers
-        assert headers["x-content-type-options"] == "nosniff"
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert page.count(f'<h4>{language}</h4><pre tabindex="0">') == 4  # of models
+    for status in document["paths"]["/v1/models/toy:predict"]["post"]["responses"]:
+        assert f"<tr><td>{status}</td><td>" in page
 
 
 def test_pages_load_nothing_from_elsewhere_and_have_no_inline_code(client):
-    for path in ("/", "/models/toy"):
-        page = client.get(path).text
+    for path in ("/", "/models/toy", "/docs"):
+        page = re.sub(r"<pre.*?</pre>", "", client.get(path).text, flags=re.S)
         inline = r"<style|style=| on\w+=|<script(?! type=\"module\" src=)"
         assert not re.search(rf"https?:|{inline}", page)
         for file in re.findall(r'(?:src|href)="(/[^"]*)"', page):
@@ -154,18 +138,10 @@ def test_metrics_count_requests_by_status(client):
         assert re.fullmatch(r"# (HELP|TYPE) .*|\w+(\{[^{}]*\})? [-+.e\d]+", line), line
 
 
-def test_health_says_whether_the_server_stops():
-    served = service()
-    client = TestClient(served.app)
-    assert client.get("/healthz").json() == {"status": "ok"}
-    served.stopping = True
-    assert client.get("/healthz").status_code == 503
-
-
 def test_nothing_of_a_request_is_logged_unless_requested(caplog):
     caplog.set_level(logging.DEBUG)
     for log in (False, True):
-        with TestClient(service(log=log).app) as client:
+        with TestClient(service(log=log)) as client:
             predict(client, ["a secret crash"])
             client.get("/secret")
     lines = [r.getMessage() for r in caplog.records if r.name.startswith(("common_jax", "launch"))]
@@ -176,20 +152,18 @@ def test_nothing_of_a_request_is_logged_unless_requested(caplog):
 
 
 def test_a_bug_is_answered_without_its_message(monkeypatch):
-    served = service()
-
     def broken(*_):
         raise RuntimeError("/a/path")
 
     monkeypatch.setattr("launch.serve.pages.index", broken)
-    response = TestClient(served.app).get("/")
+    response = TestClient(service()).get("/")
     assert response.status_code == 500
     assert response.json() == {"error": {"status": 500, "message": "internal error"}}
 
 
 def test_an_answer_that_takes_too_long_is_given_up():
     limits = dataclasses.replace(LIMITS, timeout=0.1)
-    with TestClient(service(limits).app) as client:
+    with TestClient(service(limits)) as client:
         response = predict(client, ["a"], name="slow")
     assert response.status_code == 504
     assert response.json()["error"]["message"] == "no answer within 0.1 s"
@@ -203,7 +177,7 @@ def test_limits_that_cannot_be(change):
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/v1/models", "/healthz"])
 def test_only_the_hosts_of_this_server_are_answered(path):
-    with TestClient(service().app, "http://10.0.0.7:8000") as client:
+    with TestClient(service(), "http://10.0.0.7:8000") as client:
         for host in ("10.0.0.7:8000", "localhost:8000", "127.0.0.1", "[::1]:8000", "LOCALHOST"):
             assert client.get(path, headers={"host": host}).status_code == 200
         for host in ("evil.example", "10.0.0.8:8000", "localhost.evil.example", "", "[::2]"):
@@ -216,7 +190,7 @@ def test_further_hosts_are_allowed_by_name():
     metrics = Metrics()
     models = [Model("toy", Reverser(), None, LIMITS, metrics)]
     served = Service(models, LIMITS, metrics, log=False, hosts=["Models.example.org"])
-    with TestClient(served.app, "http://10.0.0.7") as client:
+    with TestClient(served, "http://10.0.0.7") as client:
         named = {"host": "models.example.org"}
         assert client.get("/healthz", headers=named).status_code == 200
         assert client.get("/healthz", headers={"host": "example.org"}).status_code == 421

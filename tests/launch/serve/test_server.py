@@ -12,8 +12,8 @@ import time
 import pytest
 
 from common_jax.errors import UserError
-from launch.web.server import listen
-from tests.launch.serve.bad_requests import BAD, GOOD, SLOW, Bad
+from launch.serve.server import HEADERS, listen
+from tests.launch.serve.bad_requests import BAD, GOOD, PREDICT, SLOW, Bad
 from tests.launch.serve.toy_server import ROOT, post, running
 
 
@@ -50,6 +50,17 @@ def check(port, bad):
     assert str(ROOT) not in message and "Traceback" not in message and "\n" not in message.strip()
     status, body = exchange(port, GOOD)
     assert (status, json.loads(body)["outputs"][0]["reversed"]) == (200, "two one")
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/static/page.js", "/nothing", PREDICT])
+def test_every_response_has_the_security_headers(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    assert {*HEADERS} <= {(name.lower(), value) for name, value in response.getheaders()}
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    connection.close()
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
@@ -121,10 +132,10 @@ def client(port, until_gone):
 
 
 def test_sigterm_under_load_answers_every_accepted_request():
-    stopped, clients = threading.Event(), 24
-    pool = concurrent.futures.ThreadPoolExecutor(clients)
+    stopped = threading.Event()
+    pool = concurrent.futures.ThreadPoolExecutor(24)
     with running(delay=0.2, queue=100, batch=4, timeout=20) as (port, process), pool:
-        jobs = [pool.submit(client, port, stopped) for _ in range(clients)]
+        jobs = [pool.submit(client, port, stopped) for _ in range(24)]
         time.sleep(0.7)
         stopped.set()
         begun = time.monotonic()
