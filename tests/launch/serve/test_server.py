@@ -150,16 +150,22 @@ def test_sigterm_under_load_answers_every_accepted_request():
     assert out.count("serve_requests_total{") == 1
 
 
-@pytest.mark.slow
 def test_what_takes_longer_than_a_stop_is_given_up():
-    pool = concurrent.futures.ThreadPoolExecutor(12)
-    with running(delay=1.5, queue=100, batch=1, timeout=20) as (port, process), pool:
+    pool = concurrent.futures.ThreadPoolExecutor(13)
+    with running(delay=1.0, queue=100, batch=1, timeout=20, stop=2) as (port, process), pool:
         jobs = [pool.submit(post, port, ["a"]) for _ in range(12)]
+        body = pool.submit(exchange, port, BAD["a slow body"].data)
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
-        process.wait(10)
-        statuses = {job.result()[0] for job in jobs}
-    assert process.returncode == 0 and statuses == {200, 503}
+        out, _ = process.communicate(timeout=20)
+        answers = [
+            *(job.result() for job in jobs),
+            (body.result()[0], json.loads(body.result()[1])),
+        ]
+    refused = {"error": {"status": 503, "message": "the server is stopping"}}
+    assert process.returncode == 0 and {status for status, _ in answers} == {200, 503}
+    assert all(answer == refused for status, answer in answers if status == 503)
+    assert f'{{model="toy",status="503"}} {answers.count((503, refused))}.0\n' in out
 
 
 def test_an_address_that_cannot_be_listened_to_is_one_line():

@@ -145,7 +145,7 @@ class Viewer(Reverser):
         return Schema("Views", (Text("text", "Text"),), views=views, examples=(("😀 zwei.",),))
 
 
-def service(limits=LIMITS, log=False, delay=0.0):
+def service(limits=LIMITS, log=False, delay=0.0, hosts=()):
     metrics = Metrics()
     models = []
     for name, seconds in (("toy", delay), ("slow", 0.5)):
@@ -154,15 +154,15 @@ def service(limits=LIMITS, log=False, delay=0.0):
         models.append(Model(name, Reverser(None, settings), explaining, limits, metrics))
     models.append(Model("ranker", Ranker(), None, limits, metrics))
     models.append(Model("viewer", Viewer(), None, limits, metrics))
-    return Service(models, limits, metrics, log)
+    return Service(models, limits, metrics, log, hosts)
 
 
 @contextlib.contextmanager
-def running(delay=0.0, queue=8, batch=16, timeout=2.0):
+def running(delay=0.0, queue=8, batch=16, timeout=2.0, stop=server.STOP_SECONDS):
     """The port and the process of a server of `service`."""
     command = [sys.executable, "-m", "tests.launch.serve.toy_server"]
     process = subprocess.Popen(
-        [*command, *map(str, (delay, queue, batch, timeout))],
+        [*command, *map(str, (delay, queue, batch, timeout, stop))],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -189,7 +189,8 @@ def post(port, inputs, name="toy", timeout=20, **fields):
     return response.status, answer
 
 
-def main(delay, queue, batch, timeout):
+def main(delay, queue, batch, timeout, stop):
+    server.STOP_SECONDS = int(stop)
     numbers = {"queue": int(queue), "batch": int(batch), "timeout": float(timeout)}
     served = service(dataclasses.replace(LIMITS, **numbers), delay=float(delay))
     with server.listen("127.0.0.1", 0) as listening:
