@@ -74,9 +74,8 @@ def test_the_description_fits_requests_and_answers(client):
         assert validator(post["requestBody"]).is_valid({"inputs": inputs}) == right
         assert (predict(client, inputs).status_code == 200) == right
     for explain in (False, True):
-        validator(post["responses"]["200"]).validate(
-            predict(client, ["a b"], explain=explain).json()
-        )
+        answer = predict(client, ["a b"], explain=explain).json()
+        validator(post["responses"]["200"]).validate(answer)
     validator(post["responses"]["422"]).validate(predict(client, [""]).json())
     for path in ("/v1/models", "/healthz"):
         listed = validator(document["paths"][path]["get"]["responses"]["200"])

@@ -158,10 +158,8 @@ def test_what_takes_longer_than_a_stop_is_given_up():
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=20)
-        answers = [
-            *(job.result() for job in jobs),
-            (body.result()[0], json.loads(body.result()[1])),
-        ]
+        status, text = body.result()
+        answers = [(status, json.loads(text)), *(job.result() for job in jobs)]
     refused = {"error": {"status": 503, "message": "the server is stopping"}}
     assert process.returncode == 0 and {status for status, _ in answers} == {200, 503}
     assert all(answer == refused for status, answer in answers if status == 503)
