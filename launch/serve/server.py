@@ -1,6 +1,5 @@
 """The HTTP server: uvicorn with security headers, and its graceful stop."""
 
-import ipaddress
 import logging
 import os
 import signal
@@ -72,7 +71,8 @@ def serve(app: ASGIApp, listening: socket.socket, what: str) -> NoReturn:
     Args:
       what: what is served, for the printed line with the address.
     """
-    if not _is_loopback(listening.getsockname()[0]):
+    host = listening.getsockname()[0]
+    if host != "::1" and not host.startswith("127."):
         _log.warning("other machines can reach this server, which has no password")
     print(f"serving {what} at {address(listening)}/", flush=True)
     run(app, listening)
@@ -98,10 +98,3 @@ def address(listening: socket.socket) -> str:
     """The address of a listening socket, for a browser."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # an IPv6 address with a scope
-        return False
