@@ -25,6 +25,13 @@ def failure(error: BaseException) -> str | None:
     return _missing_platform(error)
 
 
+def location(error: BaseException) -> str:
+    """The type and location of an error, without its message, which may quote a request."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = " < ".join(f"{f.filename}:{f.lineno} {f.name}" for f in reversed(frames[-5:]))
+    return f"{type(error).__name__} in {lines}"
+
+
 def out_of_memory(error: BaseException) -> str | None:
     """The message of an out-of-memory error of host or device among an error's causes, or None."""
     jax = sys.modules.get("jax")

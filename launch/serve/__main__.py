@@ -3,12 +3,13 @@
 import argparse
 import contextlib
 import functools
+import importlib.util
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common_jax.deploy.named import demos, short_name
-from common_jax.errors import UserError
+from common_jax.errors import UserError, missing_extra
 from common_jax.io.paths import DEMO
 from launch.cli import (
     Parser,
@@ -22,7 +23,6 @@ from launch.cli import (
 )
 from launch.compiled import keep_compiled
 from launch.serve.limits import Limits
-from launch.web.arguments import add_address, require_extra
 
 if TYPE_CHECKING:
     from common_jax.deploy.format import Export
@@ -63,7 +63,9 @@ class Source(NamedTuple):
 
 
 def main(argv: list[str]) -> None:
-    parser, options, opened = _parser(), list["Option"](), dict[Source, "str | Export"]()
+    parser = _parser()
+    options: list[Option] = []
+    opened: dict[Source, str | Export] = {}
     early = Parser(add_help=False)
     _add_sources(early)
     add_untrusted(early)
@@ -77,8 +79,8 @@ def main(argv: list[str]) -> None:
     args = parser.parse_args(argv)
     args.sources = _sources(args)
     _require_names(args.sources)
-    require_extra("serve")
-    from launch.web.server import listen, serve
+    _require_extra()
+    from launch.serve.server import listen, serve
 
     sizes = {name: getattr(args, f"max_{name}") for name in _LIMITS}
     limits = Limits(**sizes, timeout=args.timeout)
@@ -93,11 +95,19 @@ def _parser() -> Parser:
     parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
     add = parser.add_argument
     _add_sources(parser)
-    add_address(parser, 8000)
+    add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    add(
+        "--allowed_hosts",
+        default=[],
+        type=_names,
+        metavar="NAME,NAME",
+        help="names of this server in URLs, beside its address and localhost",
+    )
+    add("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
         add(f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
-    text = f"limit for a request to arrive, and for its answer ({Limits.timeout:g})"
+    text = f"limit for a body to arrive, and for its answer ({Limits.timeout:g})"
     add("--timeout", type=float, default=Limits.timeout, metavar="SECONDS", help=text)
     add_memory(parser)
     text = "compile the examples' shapes for all batch sizes before serving"
@@ -106,6 +116,17 @@ def _parser() -> Parser:
     add("--log_requests", action="store_true", help=text)
     add_untrusted(parser)
     return parser
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _require_extra() -> None:
+    """Raises UserError unless the packages of the extra `serve` are installed."""
+    for module in ("starlette", "uvicorn", "prometheus_client"):
+        if importlib.util.find_spec(module) is None:
+            raise missing_extra(f"{module} is not installed; launch.serve", "serve")
 
 
 def _add_sources(parser: Parser) -> None:
@@ -188,7 +209,8 @@ def _service(
     from launch.serve.metrics import Metrics
     from launch.serve.models import served
 
-    metrics, models = Metrics(), []
+    metrics = Metrics()
+    models = []
     for source in args.sources:
         model_at = opened.get(source) or _open(source, args)
         loaded = load_model(model_at, max_memory=args.max_memory)

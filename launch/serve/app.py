@@ -1,26 +1,39 @@
 """The application: pages and predictions, limits on requests."""
 
 import asyncio
+import contextlib
 import json
+import logging
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Message, Receive, Scope, Send
 
+from launch.failures import location
 from launch.serve import models, openapi, pages, reference
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import Model
-from launch.web.app import Application, Refused
+
+_log = logging.getLogger(__name__)
+
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_FOREIGN = "host: not a name of this server (--allowed_hosts)"
+_CLOSE = {"connection": "close"}
 
 
-class Service(Application):
-    """Models and their counts, behind the routes."""
+class Service:
+    """An ASGI application: models and their counts, behind the routes."""
 
     def __init__(
         self,
@@ -32,10 +45,16 @@ class Service(Application):
     ):
         """
         Args:
-          hosts, log: as of `Application`.
+          log: whether to log the method, the path and the status of each request.
+          hosts: names of this server, beside its address and localhost; requests for others are
+            refused, so that another site whose name resolves to this server (DNS rebinding) cannot
+            read its answers.
         """
         self._models = {model.name: model for model in served}
-        self._limits, self._metrics = limits, metrics
+        self._limits = limits
+        self._metrics = metrics
+        self._log_requests = log
+        self._hosts = {*_LOCAL, *(host.lower() for host in hosts)}
         routes = [
             Route("/", self._index),
             Route("/models/{name}", self._page),
@@ -44,13 +63,43 @@ class Service(Application):
             Route("/v1/models/{name}:predict", self._predict, methods=["POST"]),
             Route("/openapi.json", self._openapi),
             Route("/metrics", self._measured),
+            Route("/healthz", self._health),
+            Mount("/static", StaticFiles(packages=[(__package__, "static")])),
         ]
-        super().__init__(routes, __package__, hosts, log)
-        self.app = Counted(self.app, metrics)
+        handlers: Mapping[Any, Any] = {HTTPException: _refused, Exception: _bug}
+        self._app = Starlette(routes=routes, exception_handlers=handlers)
+        self._app.router.redirect_slashes = False
 
-    def abandon(self) -> None:
-        for model in self._models.values():
-            model.abandon()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request unless its host is another's; counts and logs it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+        status = 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        app = self._app if self._is_named(scope) else _error(421, _FOREIGN)
+        try:
+            with self._metrics.in_flight.track_inprogress():
+                await app(scope, receive, sent)
+        except Exception as error:  # answered by `_bug`
+            _log.error("%s", location(error))
+        finally:
+            if self._log_requests:
+                path = scope["raw_path"].decode("ascii", "backslashreplace")
+                seconds = time.perf_counter() - begun
+                _log.info("%s %s %d %.3f s", scope["method"], path, status, seconds)
+
+    def _is_named(self, scope: Scope) -> bool:
+        """Whether a request is for a name of this server, or the address at which it arrived."""
+        host = Headers(scope=scope).get("host", "")
+        name = re.sub(r":\d*$", "", host).strip("[]").lower()
+        return name in self._hosts or name == scope["server"][0]
 
     async def _index(self, request: Request) -> Response:
         return HTMLResponse(pages.index([*self._models.values()]))
@@ -74,20 +123,21 @@ class Service(Application):
     async def _measured(self, request: Request) -> Response:
         return Response(self._metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
     async def _predict(self, request: Request) -> Response:
-        model, begun = self._model(request), time.perf_counter()
+        model = self._model(request)
+        begun = time.perf_counter()
         status = 500
         try:
             parsed = models.Request.of(await self._body(request), self._limits)
-            try:
-                async with asyncio.timeout(self._limits.timeout):
-                    answers = await model.answer(parsed)
-            except TimeoutError:
-                raise Refused(504, f"no answer within {self._limits.timeout:g} s") from None
-            refusals = [answer for answer in answers if isinstance(answer, Refused)]
-            status = refusals[0].status if refusals else 200
-        except Refused as refused:
-            status = refused.status
+            async with self._in_time(504, f"no answer within {self._limits.timeout:g} s"):
+                answers = await model.answer(parsed)
+            refusals = [answer for answer in answers if isinstance(answer, HTTPException)]
+            status = refusals[0].status_code if refusals else 200
+        except HTTPException as refused:
+            status = refused.status_code
             raise
         finally:
             self._metrics.requests.labels(model.name, status).inc()
@@ -96,52 +146,74 @@ class Service(Application):
         return _outputs(answers, refusals)
 
     async def _body(self, request: Request) -> bytes:
-        """The body; raises Refused unless it is declared as JSON, small enough and in time."""
+        """The body.
+
+        Raises:
+          HTTPException: unless it is declared as JSON, small enough and in time.
+        """
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "application/json":
-            raise Refused(415, "content-type: must be application/json")
-        close, most = {"connection": "close"}, self._limits.body
+            raise HTTPException(415, "content-type: must be application/json")
+        most = self._limits.body
+        too_large = HTTPException(413, f"body: more than {most} bytes", _CLOSE)
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > most:
-            raise Refused(413, f"body: more than {most} bytes", close)
+            raise too_large
         body = bytearray()
         try:
-            async with asyncio.timeout(self._limits.timeout):
+            async with self._in_time(408, "body: did not arrive in time", _CLOSE):
                 async for part in request.stream():
                     body += part
                     if len(body) > most:
-                        raise Refused(413, f"body: more than {most} bytes", close)
-        except TimeoutError:
-            raise Refused(408, "body: did not arrive in time", close) from None
+                        raise too_large
         except ClientDisconnect:
-            raise Refused(400, "body: incomplete", close) from None
+            raise HTTPException(400, "body: incomplete", _CLOSE) from None
         return bytes(body)
+
+    @contextlib.asynccontextmanager
+    async def _in_time(
+        self, status: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[None]:
+        """Raises HTTPException if the block takes longer than a request may, or if the server
+        stops."""
+        try:
+            async with asyncio.timeout(self._limits.timeout):
+                yield
+        except TimeoutError:
+            raise HTTPException(status, message, headers) from None
+        except asyncio.CancelledError:  # by uvicorn, at the end of its graceful stop
+            raise HTTPException(503, "the server is stopping", headers) from None
 
     def _model(self, request: Request) -> Model:
         model = self._models.get(request.path_params["name"])
         if model is None:
-            raise Refused(404, "no such model; GET /v1/models lists them")
+            raise HTTPException(404, "no such model; GET /v1/models lists them")
         return model
 
 
-class Counted:
-    """Middleware that counts the requests that have not been answered."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics):
-        self._app, self._metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._metrics.in_flight.track_inprogress():
-            await self._app(scope, receive, send)
-
-
-def _outputs(answers: Sequence[str | Refused], refusals: Sequence[Refused]) -> Response:
+def _outputs(answers: Sequence[str | HTTPException], refusals: Sequence[HTTPException]) -> Response:
     """The answers in order, with an error for each unusable input; the status and the "error" of
     the response are the first error's."""
-    outputs = [json.dumps({"error": a.message}) if isinstance(a, Refused) else a for a in answers]
+    outputs = [
+        json.dumps({"error": answer.detail}) if isinstance(answer, HTTPException) else answer
+        for answer in answers
+    ]
     body = f'"outputs": [{", ".join(outputs)}]'
     if not refusals:
         return Response(f"{{{body}}}\n", media_type="application/json")
-    first = json.dumps({"status": refusals[0].status, "message": refusals[0].message})
+    first = json.dumps({"status": refusals[0].status_code, "message": refusals[0].detail})
     text = f'{{"error": {first}, {body}}}\n'
-    return Response(text, refusals[0].status, media_type="application/json")
+    return Response(text, refusals[0].status_code, media_type="application/json")
+
+
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    body = json.dumps({"error": {"status": status, "message": message}})
+    return Response(f"{body}\n", status, headers, "application/json")
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    return _error(error.status_code, error.detail, error.headers)
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return _error(500, "internal error")

@@ -10,12 +10,14 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 
+from starlette.exceptions import HTTPException
+
 from common_jax.data.padding import padded_width
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import InputTooLargeError, ParsedLine, Predictor
+from launch.failures import location
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
-from launch.web.app import STOPPING, Refused, describe
 
 _log = logging.getLogger(__name__)
 _FAILED = "the model failed on this input"
@@ -42,10 +44,11 @@ class Batcher:
     """
 
     def __init__(self, predictor: Predictor, limits: Limits, metrics: Metrics):
-        self._predictor, self._limits, self._metrics = predictor, limits, metrics
+        self._predictor = predictor
+        self._limits = limits
+        self._metrics = metrics
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "predictor")
         self._waiting: list[_Waiting] = []
-        self._batch: list[_Waiting] = []
         self._worker: asyncio.Task[None] | None = None
 
     @property
@@ -53,17 +56,16 @@ class Batcher:
         """The number of inputs that wait for an answer."""
         return sum(not entry.answer.done() for entry in self._waiting)
 
-    async def answers(self, lines: Sequence[ParsedLine]) -> list[Answer | Refused]:
+    async def answers(self, lines: Sequence[ParsedLine]) -> list[Answer | HTTPException]:
         """The predictor's answer to each line, or an error with status 422.
 
         Raises:
-          Refused: with status 429 if too many inputs wait, 500 if the predictor fails, 503 after
-            `abandon`.
+          HTTPException: with status 429 if too many inputs wait, 500 if the predictor fails.
         """
         waiting = self.waiting
         if waiting + len(lines) > self._limits.queue:
             message = f"{waiting} inputs wait, and at most {self._limits.queue} may; try again"
-            raise Refused(429, message, {"retry-after": "1"})
+            raise HTTPException(429, message, {"retry-after": "1"})
         loop = asyncio.get_running_loop()
         new = [
             _Waiting(line, tuple(map(padded_width, line.lengths)), loop.create_future())
@@ -75,12 +77,6 @@ class Batcher:
         results = await asyncio.gather(*(entry.answer for entry in new), return_exceptions=True)
         return [_unless_failed(result) for result in results]
 
-    def abandon(self) -> None:
-        """Answers the inputs that wait or are being computed with status 503."""
-        for entry in (*self._waiting, *self._batch):
-            if not entry.answer.done():
-                entry.answer.set_exception(Refused(503, STOPPING))
-
     async def _work(self) -> None:
         """Computes batches until nothing waits."""
         loop = asyncio.get_running_loop()
@@ -89,24 +85,23 @@ class Batcher:
             answers = await loop.run_in_executor(self._thread, self._computed, lines)
             self._metrics.batches.observe(len(lines))
             for entry, answer in zip(batch, answers, strict=True):
-                if entry.answer.done():  # abandoned, or its client has gone
+                if entry.answer.done():  # given up
                     continue
-                if isinstance(answer, Refused):
+                if isinstance(answer, HTTPException):
                     entry.answer.set_exception(answer)
                 else:
                     entry.answer.set_result(answer)
-        self._batch = []
 
     def _next_batch(self) -> list[_Waiting]:
         """The input that has waited longest, and others of its shape."""
         waiting = [entry for entry in self._waiting if not entry.answer.done()]
         same = [entry for entry in waiting if entry.shape == waiting[0].shape]
-        self._batch = same[: batch_size(len(same), self._limits.batch)] if same else []
-        chosen = set(self._batch)
+        batch = same[: batch_size(len(same), self._limits.batch)] if same else []
+        chosen = set(batch)
         self._waiting = [entry for entry in waiting if entry not in chosen]
-        return self._batch
+        return batch
 
-    def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[Answer | Refused]:
+    def _computed(self, lines: Sequence[ParsedLine]) -> Sequence[Answer | HTTPException]:
         """The answers, or errors where the predictor fails; runs in the thread."""
         try:
             return [*self._predictor.answers(lines)]
@@ -114,14 +109,14 @@ class Batcher:
             if len(lines) > 1:  # so that only the inputs that fail have errors
                 return [answer for line in lines for answer in self._computed([line])]
             if isinstance(error, InputTooLargeError):
-                return [Refused(422, str(error))]
-            _log.error("%s", describe(error))
-            return [Refused(500, _FAILED)]
+                return [HTTPException(422, str(error))]
+            _log.error("%s", location(error))
+            return [HTTPException(500, _FAILED)]
 
 
-def _unless_failed(result: Answer | BaseException) -> Answer | Refused:
+def _unless_failed(result: Answer | BaseException) -> Answer | HTTPException:
     """An answer, or the error of an unusable input; raises any other error."""
-    if isinstance(result, BaseException) and getattr(result, "status", 0) != 422:
+    if isinstance(result, BaseException) and getattr(result, "status_code", 0) != 422:
         raise result
     return result  # type: ignore[return-value]
 

@@ -15,7 +15,7 @@ class Limits:
       length: of a text, in words or pieces (`ParsedLine.lengths`).
       batch: inputs computed at once.
       queue: inputs of a model that wait.
-      timeout: seconds for a request to arrive, and for its answer.
+      timeout: seconds for a body to arrive, and for its answer.
     """
 
     body: int = 2**20
@@ -27,7 +27,8 @@ class Limits:
 
     def __post_init__(self):
         for name, value in dataclasses.asdict(self).items():
-            flag, low = ("timeout", 0.01) if name == "timeout" else (f"max_{name}", 1)
+            flag = name if name == "timeout" else f"max_{name}"
+            low = 0.01 if name == "timeout" else 1
             require(low <= value <= 2**31, f"--{flag} {value}: from {low} to 2^31")
         require(
             self.inputs <= self.queue,

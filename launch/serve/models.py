@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from common_jax.deploy import LoadedModel
 from common_jax.deploy.predictor import ParsedLine, Predictor
 from common_jax.errors import UserError
@@ -13,7 +15,6 @@ from common_jax.io.json_files import Node, parse_json
 from launch.serve.batching import Batcher, batch_size
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
-from launch.web.app import Refused
 
 ON_BAD_LINE = ("continue", "stop")  # the first is the default
 
@@ -36,7 +37,7 @@ class Request:
     def of(cls, body: bytes, limits: Limits) -> "Request":
         """
         Raises:
-          Refused: for a body that is no such JSON, or too many inputs.
+          HTTPException: for a body that is no such JSON, or too many inputs.
         """
         request = _parsed(body)
         try:
@@ -44,15 +45,15 @@ class Request:
             explain = request.get("explain", bool, False)
             on_bad_line = request.get("on_bad_line", str, ON_BAD_LINE[0])
         except UserError as error:
-            raise Refused(422, str(error)) from None
+            raise HTTPException(422, str(error)) from None
         if unknown := set(request.value) - {"inputs", "explain", "on_bad_line"}:
-            raise Refused(422, f"body: unknown field {json.dumps(min(unknown)[:60])}")
+            raise HTTPException(422, f"body: unknown field {json.dumps(min(unknown)[:60])}")
         if not inputs:
-            raise Refused(422, "body: inputs: is empty")
+            raise HTTPException(422, "body: inputs: is empty")
         if len(inputs) > limits.inputs:
-            raise Refused(422, f"body: {len(inputs)} inputs; at most {limits.inputs}")
+            raise HTTPException(422, f"body: {len(inputs)} inputs; at most {limits.inputs}")
         if on_bad_line not in ON_BAD_LINE:
-            raise Refused(422, f"body: on_bad_line: must be {' or '.join(ON_BAD_LINE)}")
+            raise HTTPException(422, f"body: on_bad_line: must be {' or '.join(ON_BAD_LINE)}")
         return cls(inputs, explain, on_bad_line == "stop")
 
 
@@ -73,7 +74,9 @@ class Model:
         limits: Limits,
         metrics: Metrics,
     ):
-        self.name, self.schema, self.explains = name, predictor.schema, explaining is not None
+        self.name = name
+        self.schema = predictor.schema
+        self.explains = explaining is not None
         self._limits = limits
         self._predictors = {False: predictor} | ({True: explaining} if explaining else {})
         self._batchers = {
@@ -87,40 +90,35 @@ class Model:
         """The number of inputs that wait."""
         return sum(batcher.waiting for batcher in self._batchers.values())
 
-    async def answer(self, request: Request) -> list[str | Refused]:
+    async def answer(self, request: Request) -> list[str | HTTPException]:
         """The answers, each a JSON object as text, and an error for each input that cannot be used.
 
         Raises:
-          Refused: if they cannot be given.
+          HTTPException: if they cannot be given.
         """
         explain = request.explain
         if explain not in self._batchers:
-            raise Refused(422, f"body: explain: {self.name} cannot explain its answers")
+            raise HTTPException(422, f"body: explain: {self.name} cannot explain its answers")
         predictor = self._predictors[explain]
-        lines: list[ParsedLine | Refused] = []
+        lines: list[ParsedLine | HTTPException] = []
         for number, value in enumerate(request.inputs):
             try:
                 lines.append(self._parse(predictor, value, f"inputs[{number}]", explain))
-            except Refused as refused:
+            except HTTPException as refused:
                 if request.stops:
                     raise
                 lines.append(refused)
-        usable = [line for line in lines if not isinstance(line, Refused)]
+        usable = [line for line in lines if not isinstance(line, HTTPException)]
         answers = iter(await self._batchers[explain].answers(usable) if usable else ())
-        results: list[str | Refused] = []
+        results: list[str | HTTPException] = []
         for number, line in enumerate(lines):
-            result = line if isinstance(line, Refused) else next(answers)
-            if isinstance(result, Refused) and result is not line:
-                result = Refused(result.status, f"inputs[{number}]: {result.message}")
-            if isinstance(result, Refused) and request.stops:
+            result = line if isinstance(line, HTTPException) else next(answers)
+            if isinstance(result, HTTPException) and result is not line:
+                result = HTTPException(result.status_code, f"inputs[{number}]: {result.detail}")
+            if isinstance(result, HTTPException) and request.stops:
                 raise result
-            results.append(result if isinstance(result, Refused) else result.json)
+            results.append(result if isinstance(result, HTTPException) else result.json)
         return results
-
-    def abandon(self) -> None:
-        """Answers the inputs that wait or are being computed with status 503."""
-        for batcher in self._batchers.values():
-            batcher.abandon()
 
     def warm_up(self) -> None:
         """Compiles the shapes of the examples for all sizes of a batch.
@@ -157,20 +155,23 @@ class Model:
         """An input, tokenized.
 
         Raises:
-          Refused: with status 422, for an input that the predictor would refuse, or too long a one.
+          HTTPException: with status 422, for an input that the predictor would refuse, or that is
+            too long.
         """
         limits = self._limits
         most = min(limits.length, self.schema.explained_length) if explain else limits.length
         for text in value.values() if isinstance(value, dict) else [value]:
             if isinstance(text, str) and len(text) > limits.characters * len(self.schema.texts):
-                raise Refused(422, f"{place}: a text of {len(text)} characters is too long")
+                raise HTTPException(422, f"{place}: a text of {len(text)} characters is too long")
         try:
             line = predictor.parse(self.schema.to_line(value, place), place)
         except UserError as error:
-            raise Refused(422, str(error)) from None
+            raise HTTPException(422, str(error)) from None
         if (longest := max(line.lengths, default=0)) > most:
             what = "explained" if explain and most < limits.length else "read"
-            raise Refused(422, f"{place}: a text of length {longest}; at most {most} is {what}")
+            raise HTTPException(
+                422, f"{place}: a text of length {longest}; at most {most} is {what}"
+            )
         return line
 
 
@@ -225,11 +226,11 @@ def _parsed(body: bytes) -> Node:
     """The JSON of a body.
 
     Raises:
-      Refused: with status 400, if it is not JSON in UTF-8.
+      HTTPException: with status 400, if it is not JSON in UTF-8.
     """
     try:
         return parse_json(body.decode(), "body")
     except UnicodeDecodeError as error:
-        raise Refused(400, f"body: not UTF-8 after {error.start} bytes") from None
+        raise HTTPException(400, f"body: not UTF-8 after {error.start} bytes") from None
     except UserError as error:
-        raise Refused(400, str(error)) from None
+        raise HTTPException(400, str(error)) from None

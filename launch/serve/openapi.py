@@ -74,7 +74,6 @@ def document(models: Sequence[Model], limits: Limits) -> dict[str, Any]:
     paths = {f"/v1/models/{model.name}:predict": {"post": _post(model, limits)} for model in models}
     listed = _get("list_models", "The models and the form of their inputs", _json(_LIST))
     health = _get("health", "Whether requests are accepted", _json(_HEALTH))
-    health["responses"]["503"] = _error("503")
     plain = {"text/plain": {"schema": STRING}}
     counts = _get("metrics", "Counters and histograms for Prometheus", plain)
     return {

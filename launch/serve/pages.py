@@ -5,10 +5,27 @@ from collections.abc import Sequence
 
 from common_jax.deploy.schema import Schema, Text
 from launch.serve.models import Model
-from launch.web.html import page
 
-NAVIGATION = '<nav aria-label="Pages"><a href="/">All models</a> <a href="/docs">API</a></nav>'
 _LONGEST = 90  # characters of an example's button
+
+
+def page(title: str, body: str, script: str = "") -> str:
+    """The HTML around a page's content.
+
+    Args:
+      body: HTML.
+      script: the name of a file in `static`, if it has one.
+    """
+    name = html.escape(title)
+    code = f'<script type="module" src="/static/{script}"></script>' if script else ""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/style.css">'
+        f"<title>{name}</title></head>\n"
+        '<body><nav aria-label="Pages"><a href="/">All models</a> <a href="/docs">API</a></nav>'
+        f"<main><h1>{name}</h1>{body}</main>{code}</body></html>\n"
+    )
 
 
 def index(models: Sequence[Model]) -> str:
@@ -20,7 +37,7 @@ def index(models: Sequence[Model]) -> str:
         sections.append(
             f"<section><h2>{html.escape(title)}</h2><ul>{''.join(links)}</ul></section>"
         )
-    return page("Models", "".join(sections), NAVIGATION)
+    return page("Models", "".join(sections))
 
 
 def model_page(model: Model, models: Sequence[Model]) -> str:
@@ -52,13 +69,13 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
         '<p id="status" role="status"></p>'
         '<div id="results" class="columns"></div>'
         "<noscript><p>The form needs JavaScript.</p></noscript>",
-        NAVIGATION,
-        script="page.js",
+        "page.js",
     )
 
 
 def _text_box(text: Text) -> str:
-    name, title = html.escape(text.name), html.escape(text.title)
+    name = html.escape(text.name)
+    title = html.escape(text.title)
     return (
         f'<p class="field"><label for="text-{name}">{title}</label>'
         f'<textarea id="text-{name}" name="{name}" rows="{text.lines}" dir="auto" required '

@@ -106,7 +106,6 @@ BAD = {
     "a length that is none": Bad(raw(content_length="much"), 400),
     "another version": Bad(b"POST / HTTP/9.9\r\nhost: localhost\r\n\r\n", 405),
     "a crash of the model": Bad(inputs("a crash"), 500, "the model failed on this input"),
-    "a slow head": Bad(b"POST /v1/models/toy:predict HTTP/1.1\r\nhost:", 408),
     "a slow body": Bad(raw(content_length=50) + b'{"inputs', 408, "did not arrive in time"),
     "half a body, closed": Bad(raw(content_length=50) + b'{"inputs', 408, "", half_close=True),
 }

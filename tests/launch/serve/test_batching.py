@@ -6,12 +6,12 @@ import logging
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 
 from common_jax.data.padding import padded_width
 from launch.serve.batching import Batcher, batch_size
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
-from launch.web.app import Refused
 from tests.launch.serve.toy_server import Line, Reverser
 
 LINES = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=40).map(" ".join)
@@ -82,7 +82,7 @@ def test_an_input_that_fails_fails_alone(caplog):
     with caplog.at_level(logging.ERROR):
         first, failed, last = asyncio.run(requests())
     assert [answer[0].to_dict()["reversed"] for answer in (first, last)] == ["a", "b"]
-    assert isinstance(failed, Refused) and failed.status == 500
+    assert isinstance(failed, HTTPException) and failed.status_code == 500
     (record,) = caplog.records
     assert "RuntimeError" in record.getMessage() and "a crash" not in caplog.text
 
@@ -97,7 +97,7 @@ def test_more_than_may_wait_is_refused_and_given_up_inputs_make_room():
         waiting = asyncio.create_task(ask(one, ["b", "b", "b"]))
         await asyncio.sleep(0.01)
         assert one.waiting == 3
-        with pytest.raises(Refused, match="3 inputs wait"):
+        with pytest.raises(HTTPException, match="3 inputs wait"):
             await ask(one, ["c"])
         waiting.cancel()
         await asyncio.sleep(0)
@@ -106,15 +106,3 @@ def test_more_than_may_wait_is_refused_and_given_up_inputs_make_room():
 
     asyncio.run(requests())
     assert predictor.batches == [["a"], ["d"]]  # nothing of those that were given up
-
-
-def test_what_is_abandoned_is_refused():
-    async def requests():
-        one = batcher(Reverser(None, Reverser.Settings(delay=0.05)), batch=1)
-        several = [asyncio.create_task(ask(one, [line])) for line in "ab"]
-        await asyncio.sleep(0.01)
-        one.abandon()
-        one.abandon()  # of what is given up already
-        return await asyncio.gather(*several, return_exceptions=True)
-
-    assert [error.status for error in asyncio.run(requests())] == [503, 503]

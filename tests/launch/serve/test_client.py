@@ -112,7 +112,7 @@ def test_the_examples_of_the_page_run(demo, language):
     if shutil.which(program) is None:
         pytest.skip(f"waits for {program}")
     page = fetched(demo, "/docs")
-    texts = re.findall(f'<pre tabindex="0" data-language="{language}">(.*?)</pre>', page, re.S)
+    texts = re.findall(f'<h4>{language}</h4><pre tabindex="0">(.*?)</pre>', page, re.S)
     assert len(texts) == 3
     printed = []
     for text in texts:

@@ -61,7 +61,10 @@ def test_a_page_asks_again_after_a_failed_request(address, tmp_path):
 @needs_chromium
 def test_each_kind_of_view_is_drawn(address, tmp_path):
     with Browser(tmp_path / "profile", dark=True) as browser:
-        count = lambda selector: browser.evaluate(f"document.querySelectorAll({selector!r}).length")
+
+        def count(selector):
+            return browser.evaluate(f"document.querySelectorAll({selector!r}).length")
+
         browser.open(f"{address}/models/viewer")
         browser.click("[data-example='0']")
         browser.wait_for("document.querySelector('mark') !== null")

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import contextlib
-import functools
 import http.client
 import json
 import os
@@ -130,15 +129,13 @@ def questions():
 LINES = {"csan": SENTENCES, "qanet": questions(), "attconv": PAIRS}
 
 
-near = functools.partial(close, within=1e-5)
-
-
 @pytest.mark.slow
 def test_answers_are_those_of_predict_in_any_batch(server, folders):
     port, _ = server
     random_ = random.Random(0)
     for name, path in folders.items():
-        family, lines = name.partition("-")[0], LINES[name.partition("-")[0]]
+        family = name.partition("-")[0]
+        lines = LINES[family]
         predictor = load(path)
         expected = {line: next(predictor.predict([line])).line for line in lines}
         mixtures = [random_.choices(lines, k=random_.randint(1, 9)) for _ in range(24)]
@@ -149,19 +146,20 @@ def test_answers_are_those_of_predict_in_any_batch(server, folders):
             for line, output in zip(mixture, outputs, strict=True):
                 one = expected[line]
                 one = {"translation": one} if family == "csan" else json.loads(one)
-                assert output == near(one), (name, line)
+                assert output == close(one, within=1e-5), (name, line)
 
 
 @pytest.mark.slow
 def test_explained_answers_are_those_of_predict(server, folders):
     port, _ = server
     for name, path in folders.items():
-        family, line = name.partition("-")[0], LINES[name.partition("-")[0]][0]
+        family = name.partition("-")[0]
+        line = LINES[family][0]
         options = {"explain": True} if name != "csan-export" else {}
         options |= {"hypotheses": True} if family == "csan" else {}
         expected = next(load(path, **options).predict([line])).to_dict()
         (output,) = ask(port, name, [line], explain=True)
-        assert output == near(expected)
+        assert output == close(expected, within=1e-5)
 
 
 @pytest.mark.slow
@@ -169,8 +167,8 @@ def test_the_server_holds_no_model_code_of_exports(folders):
     exports = [f"{name}={path}" for name, path in folders.items() if "export" in name]
     code = (
         "import sys\nfrom launch.serve import __main__ as serve\n"
-        "import launch.web.server as server\n"
-        "server.Server.run = lambda *_: print(sorted({m.split('.')[0] for m in sys.modules}"
+        "import launch.serve.server as server\n"
+        "server.run = lambda *_: print(sorted({m.split('.')[0] for m in sys.modules}"
         " & {'flax', 'optax', 'orbax'}), flush=True)\nserve.main(sys.argv[1:])"
     )
     flags = [part for text in exports for part in ("--model", text)]
@@ -200,11 +198,6 @@ def test_sigterm_under_load_ends_with_0(folders):
             assert sum(job.result() for job in jobs) > 0
 
 
-def pictures():
-    """The folder of pictures, if SERVE_PICTURES names one."""
-    return os.environ.get("SERVE_PICTURES")
-
-
 @needs_chromium
 @pytest.mark.slow
 @pytest.mark.parametrize("look", [LIGHT, DARK, PHONE], ids=["light", "dark", "phone"])
@@ -230,7 +223,7 @@ def test_each_page_answers_its_examples(server, folders, look, tmp_path, request
             assert browser.evaluate(f"document.querySelectorAll('#results {selector}').length")
             root = "document.documentElement"
             assert browser.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"), name
-            if folder := pictures():
+            if folder := os.environ.get("SERVE_PICTURES"):
                 kind = request.node.callspec.id
                 browser.picture(ROOT / folder / f"{name}-{kind}.png")
         assert browser.complaints == []

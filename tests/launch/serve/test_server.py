@@ -12,8 +12,8 @@ import time
 import pytest
 
 from common_jax.errors import UserError
-from launch.web.server import listen
-from tests.launch.serve.bad_requests import BAD, GOOD, SLOW, Bad
+from launch.serve.server import HEADERS, listen
+from tests.launch.serve.bad_requests import BAD, GOOD, PREDICT, SLOW, Bad
 from tests.launch.serve.toy_server import ROOT, post, running
 
 
@@ -50,6 +50,17 @@ def check(port, bad):
     assert str(ROOT) not in message and "Traceback" not in message and "\n" not in message.strip()
     status, body = exchange(port, GOOD)
     assert (status, json.loads(body)["outputs"][0]["reversed"]) == (200, "two one")
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/static/page.js", "/nothing", PREDICT])
+def test_every_response_has_the_security_headers(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    assert {*HEADERS} <= {(name.lower(), value) for name, value in response.getheaders()}
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    connection.close()
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
@@ -121,10 +132,10 @@ def client(port, until_gone):
 
 
 def test_sigterm_under_load_answers_every_accepted_request():
-    stopped, clients = threading.Event(), 24
-    pool = concurrent.futures.ThreadPoolExecutor(clients)
+    stopped = threading.Event()
+    pool = concurrent.futures.ThreadPoolExecutor(24)
     with running(delay=0.2, queue=100, batch=4, timeout=20) as (port, process), pool:
-        jobs = [pool.submit(client, port, stopped) for _ in range(clients)]
+        jobs = [pool.submit(client, port, stopped) for _ in range(24)]
         time.sleep(0.7)
         stopped.set()
         begun = time.monotonic()
@@ -139,16 +150,20 @@ def test_sigterm_under_load_answers_every_accepted_request():
     assert out.count("serve_requests_total{") == 1
 
 
-@pytest.mark.slow
 def test_what_takes_longer_than_a_stop_is_given_up():
-    pool = concurrent.futures.ThreadPoolExecutor(12)
-    with running(delay=1.5, queue=100, batch=1, timeout=20) as (port, process), pool:
+    pool = concurrent.futures.ThreadPoolExecutor(13)
+    with running(delay=1.0, queue=100, batch=1, timeout=20, stop=2) as (port, process), pool:
         jobs = [pool.submit(post, port, ["a"]) for _ in range(12)]
+        body = pool.submit(exchange, port, BAD["a slow body"].data)
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
-        process.wait(10)
-        statuses = {job.result()[0] for job in jobs}
-    assert process.returncode == 0 and statuses == {200, 503}
+        out, _ = process.communicate(timeout=20)
+        status, text = body.result()
+        answers = [(status, json.loads(text)), *(job.result() for job in jobs)]
+    refused = {"error": {"status": 503, "message": "the server is stopping"}}
+    assert process.returncode == 0 and {status for status, _ in answers} == {200, 503}
+    assert all(answer == refused for status, answer in answers if status == 503)
+    assert f'{{model="toy",status="503"}} {answers.count((503, refused))}.0\n' in out
 
 
 def test_an_address_that_cannot_be_listened_to_is_one_line():

@@ -14,11 +14,11 @@ from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import Option, Predictor
 from common_jax.deploy.schema import INTEGER, STRING, Schema, Text, View, array, record
 from common_jax.errors import UserError
+from launch.serve import server
 from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import Model
-from launch.web import server
 
 ROOT = Path(__file__).parents[3]
 LIMITS = Limits(inputs=4, length=50, queue=8, timeout=2.0)
@@ -71,8 +71,10 @@ class Reverser(Predictor):
     options = (Option("explain", bool, "also the words", detail=True),)
 
     def __init__(self, vocabulary=None, settings=None, programs=None, *, explain=False):
-        self._settings, self._explain = settings or self.Settings(), explain
-        self.parsed, self.batches = [], []
+        self._settings = settings or self.Settings()
+        self._explain = explain
+        self.parsed = []
+        self.batches = []
 
     @classmethod
     def read_vocabulary(cls, folder):
@@ -143,23 +145,24 @@ class Viewer(Reverser):
         return Schema("Views", (Text("text", "Text"),), views=views, examples=(("😀 zwei.",),))
 
 
-def service(limits=LIMITS, log=False, delay=0.0):
-    metrics, models = Metrics(), []
+def service(limits=LIMITS, log=False, delay=0.0, hosts=()):
+    metrics = Metrics()
+    models = []
     for name, seconds in (("toy", delay), ("slow", 0.5)):
         settings = Reverser.Settings(seconds)
-        plain, explaining = (Reverser(None, settings, explain=each) for each in (False, True))
-        models.append(Model(name, plain, explaining, limits, metrics))
-    further = {"ranker": Ranker(), "viewer": Viewer()}
-    models += [Model(name, one, None, limits, metrics) for name, one in further.items()]
-    return Service(models, limits, metrics, log)
+        explaining = Reverser(None, settings, explain=True)
+        models.append(Model(name, Reverser(None, settings), explaining, limits, metrics))
+    models.append(Model("ranker", Ranker(), None, limits, metrics))
+    models.append(Model("viewer", Viewer(), None, limits, metrics))
+    return Service(models, limits, metrics, log, hosts)
 
 
 @contextlib.contextmanager
-def running(delay=0.0, queue=8, batch=16, timeout=2.0):
+def running(delay=0.0, queue=8, batch=16, timeout=2.0, stop=server.STOP_SECONDS):
     """The port and the process of a server of `service`."""
     command = [sys.executable, "-m", "tests.launch.serve.toy_server"]
     process = subprocess.Popen(
-        [*command, *map(str, (delay, queue, batch, timeout))],
+        [*command, *map(str, (delay, queue, batch, timeout, stop))],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -186,14 +189,13 @@ def post(port, inputs, name="toy", timeout=20, **fields):
     return response.status, answer
 
 
-def main(delay, queue, batch, timeout):
-    server.HEADER_SECONDS = 1.0
+def main(delay, queue, batch, timeout, stop):
+    server.STOP_SECONDS = int(stop)
     numbers = {"queue": int(queue), "batch": int(batch), "timeout": float(timeout)}
-    limits = dataclasses.replace(LIMITS, **numbers)
-    served = service(limits, delay=float(delay))
+    served = service(dataclasses.replace(LIMITS, **numbers), delay=float(delay))
     with server.listen("127.0.0.1", 0) as listening:
         print(server.address(listening), flush=True)
-        server.Server(served).run([listening])
+        server.run(served, listening)
     print(served._metrics.text(), flush=True)
 
 

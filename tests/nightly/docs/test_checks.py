@@ -126,12 +126,12 @@ def test_names_of_files_are_detected(source, expected):
     [
         ("try:\n  import ray\nexcept ImportError:\n  pass", {"ray"}, {"ray"}),
         ("class A:\n  from nltk import data", {"nltk.data"}, {"nltk.data"}),
-        ("if TYPE_CHECKING:\n  from . import a", {"launch.web.a"}, set()),
+        ("if TYPE_CHECKING:\n  from . import a", {"launch.serve.a"}, set()),
         ("def f():\n  import ray", set(), set()),
     ],
 )
 def test_lazy_imports_are_told_from_those_of_loading(source, outside, loaded):
     tree = ast.parse(source)
-    assert {*imported(tree, "launch.web", "functions")} == outside
-    assert {*imported(tree, "launch.web", "functions, TYPE_CHECKING")} == loaded
-    assert {*imported(tree, "launch.web")}
+    assert {*imported(tree, "launch.serve", "functions")} == outside
+    assert {*imported(tree, "launch.serve", "functions, TYPE_CHECKING")} == loaded
+    assert {*imported(tree, "launch.serve")}
