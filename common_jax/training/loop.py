@@ -31,7 +31,7 @@ from common_jax.training.checkpoint import Checkpoints, Position
 from common_jax.training.evaluate import evaluate
 from common_jax.training.identity import flat
 from common_jax.training.load_parameters import starting_parameters
-from common_jax.training.log import MetricsLog, Progress
+from common_jax.training.log import MetricsLog, Progress, require_trackers
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.preemption import PreemptionHandler
@@ -40,7 +40,6 @@ from common_jax.training.state import InitialState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
-from common_jax.training.trackers import require_installed
 from common_jax.versions import commit, versions
 
 T = TypeVar("T")
@@ -73,7 +72,7 @@ def train(
     if config.train.best_metric not in task.metric_names:
         names = " | ".join(task.metric_names)
         raise UserError(f"train.best_metric={config.train.best_metric!r}: must be {names}")
-    broadcast_from_first(lambda: require_installed(config.train.tracker_names))
+    broadcast_from_first(lambda: require_trackers(config.train.tracker_names))
     mesh = make_mesh(config.mesh)
     try:
         task.config = config = workdir.claim(config, new_schedule=new_schedule)
