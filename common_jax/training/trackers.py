@@ -230,21 +230,20 @@ class TrackedRun:
             self._store()
 
     def _send(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Sends the lines that the record lacks; without a tracker, opens it."""
+        """Sends the lines that the record lacks; without a tracker, tries to open it."""
         self._store()  # what was sent before, since packages send in threads of their own
-        try:
-            if self._tracker is None:
+        if self._tracker is None:
+            try:
                 self._tracker = self._class(self)
-                self.tell("info", self._tracker.location)
-            for line in lines:
-                at = (line["step"], _GROUPS.index(line.get("split", "train")) + 1)
-                if at > self._sent and "resumed_from" not in line:
-                    self._tracker.log(line["step"], _numbers(line))
-                    self._sent = at
-        except Exception as error:
-            traceback.print_exc()
-            self._tracker = None
-            self.tell("warning", f"{type(error).__name__}: {error}")
+            except Exception as error:
+                self.tell("warning", f"{type(error).__name__}: {error}")
+                return traceback.print_exc()
+            self.tell("info", self._tracker.location)
+        for line in lines:
+            at = (line["step"], _GROUPS.index(line.get("split", "train")) + 1)
+            if at > self._sent and "resumed_from" not in line:
+                self._tracker.log(line["step"], _numbers(line))
+                self._sent = at
 
     def _store(self) -> None:
         step, groups = self._sent
@@ -288,7 +287,7 @@ class WandB:
         fields |= {"resume": "allow", "dir": str(run.folder), "settings": settings}
         try:
             self._run = wandb.init(**fields)
-        except wandb.errors.Error:  # no server, or no account on this machine
+        except Exception:  # no server, or no account on this machine
             wandb.teardown(exit_code=1)  # else the id is in use
             if not run.ended.is_set():
                 raise
@@ -382,4 +381,8 @@ def main() -> None:
     # once the process of a killed run has ended
     Thread(target=wait_for_end, daemon=True).start()
     with lock.held(Path(run["folder"]) / "record.lock"):
-        TrackedRun(run, ended, tell).follow()
+        try:
+            TrackedRun(run, ended, tell).follow()
+        except Exception as error:  # its package may be in any state: the process ends
+            tell("warning", f"{type(error).__name__}: {error}")
+            raise
