@@ -28,7 +28,6 @@ from common_jax.errors import missing_extra
 from common_jax.io import lock
 from common_jax.io.atomic import write_json
 from common_jax.io.copies import Mirror
-from common_jax.io.paths import in_bucket
 from common_jax.processes import module_process
 from common_jax.training.run_folder import RunFolder, final_scores
 
@@ -213,8 +212,11 @@ class TrackedRun:
         """Sends new lines of the log until the run has ended, and then the final scores."""
         # the log; after a failure, at the next validation
         tried = -1
-        while not self.ended.wait(30 if in_bucket(self._run.path) else 3):
+        pause = 3.0
+        while not self.ended.wait(pause):
+            began = time.monotonic()
             lines = self._run.metrics()
+            pause = max(3.0, 20 * (time.monotonic() - began))  # a long log is read less often
             validations = sum("split" in line for line in lines)
             if self._tracker or validations > tried:
                 self._send(lines)
@@ -235,10 +237,11 @@ class TrackedRun:
         if self._tracker is None:
             try:
                 self._tracker = self._class(self)
+                self.tell("info", self._tracker.location)
             except Exception as error:
                 self.tell("warning", f"{type(error).__name__}: {error}")
-                return traceback.print_exc()
-            self.tell("info", self._tracker.location)
+                traceback.print_exc()
+                return
         for line in lines:
             at = (line["step"], _GROUPS.index(line.get("split", "train")) + 1)
             if at > self._sent and "resumed_from" not in line:
