@@ -129,7 +129,7 @@ class TrackerProcess:
     def write(self, line: Mapping[str, Any]) -> None:
         """Starts the process again if it has died before a validation; it reads the log itself."""
         if "split" in line and self._process.poll() is not None:
-            self._warn("its process has died")
+            self._warn_of_death()
             self._start(line["step"])
 
     def flush(self) -> None:
@@ -144,10 +144,8 @@ class TrackerProcess:
     def close(self) -> None:
         """Waits until all is sent, up to `END_SECONDS` from `end` on."""
         try:
-            status = self._process.wait(max(0, self._deadline - time.monotonic()))
-            self._relay.join(0.5)  # for its last message
-            if status:
-                self._warn("its process has died")
+            if self._process.wait(max(0, self._deadline - time.monotonic())):
+                self._warn_of_death()
         except subprocess.TimeoutExpired:
             self._warn(f"not all is sent; its process goes on for {SENDING_SECONDS} seconds")
         self._mirror.close()
@@ -173,6 +171,10 @@ class TrackerProcess:
                 _log.info("%s: %s", self._name, message)
             else:
                 self._warn(message)
+
+    def _warn_of_death(self) -> None:
+        self._relay.join(0.5)  # its last message may say why
+        self._warn("its process has died")
 
     def _warn(self, problem: str) -> None:
         if not self._warned:
