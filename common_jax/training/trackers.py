@@ -369,6 +369,7 @@ class MLflow:
 def main() -> None:
     """A tracker's process; the end of standard input is that of the run, which the argument has as
     JSON. Messages go to standard output; what packages print goes to standard error."""
+    os.nice(10)  # training goes first
     run = json.loads(sys.argv[1])
     ended = Event()
     messages = os.dup(1)
