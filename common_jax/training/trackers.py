@@ -223,6 +223,8 @@ class TrackedRun:
             if self._tracker or validations > tried:
                 self._send(lines)
                 tried = validations
+            if self._tracker is None:
+                pause = 30.0  # packages that try to open take much time
 
         # the rest
         lines = self._run.metrics()
