@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 # The classes of `train.trackers`.
 TRACKERS = {
-    "tensorboard": "common_jax.training.trackers.tensorboard:TensorBoard",
-    "wandb": "common_jax.training.trackers.wandb:WandB",
-    "trackio": "common_jax.training.trackers.trackio:Trackio",
-    "mlflow": "common_jax.training.trackers.mlflow:MLflow",
+    "tensorboard": "common_jax.training.trackers:TensorBoard",
+    "wandb": "common_jax.training.trackers:WandB",
+    "trackio": "common_jax.training.trackers:Trackio",
+    "mlflow": "common_jax.training.trackers:MLflow",
 }
 
 

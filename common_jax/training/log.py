@@ -1,6 +1,7 @@
 """Logging of a run's metrics: metrics.jsonl, trackers, and a progress bar."""
 
 import contextlib
+import importlib
 import json
 import sys
 import time
@@ -12,12 +13,17 @@ from tqdm import tqdm
 from common_jax.errors import UserError
 from common_jax.io.appending import open_to_append
 from common_jax.io.atomic import replace_text, writing
-from common_jax.io.copies import Mirror
 from common_jax.io.progress import is_quiet
 from common_jax.training.multihost import first_process_only, is_first
-from common_jax.training.run_folder import RunFolder
-from common_jax.training.trackers import TrackedRun, Tracker, tracker_class
-from common_jax.training.trackers.process import TrackerProcess
+from common_jax.training.run_folder import RunFolder, final_scores
+
+_TRACKERS = "common_jax.training.trackers"  # imported only by runs with trackers
+
+
+def require_trackers(names: Sequence[str]) -> None:
+    """Raises UserError for a tracker whose package is missing."""
+    if names:
+        importlib.import_module(_TRACKERS).require_installed(names)
 
 
 class MetricsLog:
@@ -48,7 +54,9 @@ class MetricsLog:
         """
         self._path = run.metrics_file
         self._files = contextlib.ExitStack()
-        self._names, self._config = trackers, config or {}
+        self._names = trackers
+        self._config = config or {}
+        self._trackers: list[Any] = []
         lines, self.wall_seconds, self.bad_steps = self._open(run, start)
         self.resumed_from = [line["resumed_from"] for line in lines if "resumed_from" in line]
         self.validations = [(x["step"], x) for x in lines if x.get("split") == "dev"]
@@ -62,15 +70,14 @@ class MetricsLog:
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
             self._file = open_to_append(self._path)
             self._files.callback(self._file.close)
-            self._mirrors = [Mirror(run.tracker(name)) for name in self._names]
-            for mirror in self._mirrors:
-                self._files.callback(mirror.close)
-            opened = zip(self._names, self._mirrors, strict=True)
-            self._trackers = [self._open_tracker(*pair, run, start) for pair in opened]
-            for tracker in self._trackers:
+            for name in self._names:
+                module = importlib.import_module(_TRACKERS)
+                tracker = module.open_tracker(name, run, start, self._config)
                 self._files.callback(tracker.close)
-            for tracker in self._trackers:  # called before `close`: all send in parallel
+                self._trackers.append(tracker)
+            for tracker in self._trackers:  # called before `close`: all send at once
                 self._files.callback(tracker.end)
+            self._files.callback(self._file.flush)
             if start:
                 lines.append({"step": start, "resumed_from": start})
                 self._write_line(lines[-1])
@@ -79,52 +86,39 @@ class MetricsLog:
         return [x for x in lines if {"split", "resumed_from"} & x.keys()], seconds, bad_steps
 
     def write(self, step: int, values: dict[str, Any]) -> None:
-        """Writes a line, and its numbers to the trackers by split."""
+        """Writes a line, also to the trackers."""
         if values.get("split") == "dev":
             self.validations.append((step, values))
         self.bad_steps += values.get("bad_steps", 0)
         if not is_first():
             return
-        group = values.get("split", "train")
-        numbers = {k: v for k, v in values.items() if isinstance(v, int | float)}
+        line = {"step": step, **values}
         with writing(self._path):
-            self._write_line({"step": step, **values})
-            self._track(step, group, numbers)
+            self._write_line(line)
+            self._track(line)
 
     def write_final(self, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
         """Writes the final scores of each split to the trackers."""
         if is_first():
-            scores = [(f"{split}/{k}", v) for split in metrics for k, v in metrics[split].items()]
             with writing(self._path):
-                self._track(step, "final", dict(scores))
+                self._track({"step": step, **final_scores(metrics)})
 
     def flush(self) -> None:
         """Uploads to a bucket what is not there yet."""
         if is_first():
             with writing(self._path):
                 self._file.flush()
-                for mirror in self._mirrors:
-                    mirror.flush()
+                for tracker in self._trackers:
+                    tracker.flush()
 
     def close(self) -> None:
         """Closes the files; trackers may lose their last numbers."""
         with contextlib.suppress(OSError, UserError):  # would hide the error that ended the run
             self._files.close()
 
-    def _open_tracker(
-        self, name: str, mirror: Mirror, run: RunFolder, start: int
-    ) -> Tracker | TrackerProcess:
-        tracker_type, folder = tracker_class(name), mirror.folder
-        title = run.path.resolve().name
-        if not tracker_type.in_process and start:
-            mirror.fetch()  # the record that is continued
-        if tracker_type.in_process:
-            return tracker_type(TrackedRun(folder, title, "", start, self._config))
-        return TrackerProcess(name, folder, title, start, self._config)
-
-    def _track(self, step: int, group: str, numbers: Mapping[str, float]) -> None:
+    def _track(self, line: Mapping[str, Any]) -> None:
         for tracker in self._trackers:
-            tracker.log(step, {f"{group}/{name}": value for name, value in numbers.items()})
+            tracker.write(line)
 
     def _write_line(self, values: dict[str, Any]) -> None:
         remaining = (json.dumps(values) + "\n").encode()
@@ -145,7 +139,8 @@ class Progress:
             smoothing=0.05,
         )
         self._plain = not sys.stderr.isatty()
-        self._total, self._shown_at = total, 0.0
+        self._total = total
+        self._shown_at = 0.0
 
     def advance(self, steps: int) -> None:
         """Advances the bar."""

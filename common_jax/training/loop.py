@@ -30,7 +30,7 @@ from common_jax.training.best import comparable_score
 from common_jax.training.checkpoint import Checkpoints, Position, Restored
 from common_jax.training.evaluate import evaluate
 from common_jax.training.identity import flat
-from common_jax.training.log import MetricsLog, Progress
+from common_jax.training.log import MetricsLog, Progress, require_trackers
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.preemption import PreemptionHandler
@@ -39,7 +39,6 @@ from common_jax.training.state import InitialState, TrainState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
 from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
-from common_jax.training.trackers import require_installed
 from common_jax.versions import commit, versions
 
 T = TypeVar("T")
@@ -79,7 +78,7 @@ def train(
     """
     _require_same_config(task.config)
     _require_metric(task)
-    broadcast_from_first(lambda: require_installed(task.config.train.tracker_names))
+    broadcast_from_first(lambda: require_trackers(task.config.train.tracker_names))
     mesh = make_mesh(task.config.mesh)
     try:
         config = workdir.claim(task.config, new_schedule=new_schedule)

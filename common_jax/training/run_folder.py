@@ -284,6 +284,12 @@ def log_lines(texts: Iterable[bytes]) -> list[dict[str, Any]]:
     return lines
 
 
+def final_scores(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """The metrics of a result as a line of the log for trackers."""
+    scores = {f"{split}/{k}": v for split in metrics for k, v in metrics[split].items()}
+    return {"split": "final", **scores}
+
+
 def not_finite(lines: Sequence[Mapping[str, Any]]) -> str:
     """The steps of a log that were not applied: "4 of 5 steps not finite", or ""."""
     bad = sum(line.get("bad_steps", 0) for line in lines)

@@ -1,67 +1,62 @@
-"""Which trackers a run feeds; one with its real package (the others: tests/nightly)."""
+"""Which trackers a run feeds, and what they get after outages (real packages: tests/nightly)."""
 
 import importlib.util
+import json
 import sys
+import threading
+import time
 from unittest import mock
 
 import pytest
 
 from common_jax.config import TRACKERS, TrainConfig
 from common_jax.errors import UserError
+from common_jax.training import trackers
 from common_jax.training.identity import identity, result_fields
-from common_jax.training.log import MetricsLog
+from common_jax.training.log import MetricsLog, require_trackers
 from common_jax.training.run_folder import RunFolder
-from common_jax.training.trackers import require_installed
-from common_jax.training.trackers.process import TrackerProcess
 from tests.launch.commands import fails, toy_config
 from tests.toy import ToyConfig, changed
 
 REMOTE = [name for name in TRACKERS if name != "tensorboard"]
 CONFIG = {"train.steps": 8, "data.dir": "a"}
-
-
-def test_a_process_that_dies_is_one_warning(tmp_path, caplog):
-    tracker = TrackerProcess("trackio", tmp_path / "run", "run", 0, {})
-    tracker._process.kill()
-    tracker._process.wait()
-    tracker.log(1, {"train/loss": 1.0})
-    tracker.log(2, {"train/loss": 1.0})
-    tracker.close()
-    (warning,) = [record.getMessage() for record in caplog.records]
-    assert warning.startswith("trackio: ")
+RESULT = {  # fields that every result.json has
+    **{"parameters": 1, "wall_seconds": 1.0, "devices": [], "versions": {}},
+    "metrics": {"dev": {"accuracy": 75.0}, "test": {"accuracy": 70.0}},
+}
 
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The arguments of the trackers that logs open, and mocks in the place of their processes."""
+    """The arguments of the trackers that logs open, and mocks in their place."""
     opened = []
 
-    def start(*arguments):
-        opened.append((arguments, mock.create_autospec(TrackerProcess, instance=True)))
-        return opened[-1][1]
+    def open_tracker(*arguments):
+        tracker = mock.create_autospec(trackers.TrackerProcess, instance=True)
+        opened.append((arguments, tracker))
+        return tracker
 
-    monkeypatch.setattr("common_jax.training.log.TrackerProcess", start)
+    monkeypatch.setattr(trackers, "open_tracker", open_tracker)
     return opened
 
 
 def test_the_log_feeds_the_trackers_that_are_named(opened, tmp_path):
-    log = MetricsLog(RunFolder(tmp_path), 0, ("wandb", "mlflow"), CONFIG)
+    run = RunFolder(tmp_path)
+    log = MetricsLog(run, 0, ("wandb", "mlflow"), CONFIG)
     log.write(2, {"loss": 1.0, "tokens": 3})
-    log.write(2, {"split": "dev", "accuracy": 50.0})
     log.write_final(2, {"dev": {"accuracy": 50.0}, "test": {"accuracy": 40.0}})
     log.close()
-    assert not (tmp_path / "tensorboard").exists()
+    final = {"split": "final", "dev/accuracy": 50.0, "test/accuracy": 40.0}
     calls = [
-        mock.call.log(2, {"train/loss": 1.0, "train/tokens": 3}),
-        mock.call.log(2, {"dev/accuracy": 50.0}),
-        mock.call.log(2, {"final/dev/accuracy": 50.0, "final/test/accuracy": 40.0}),
+        mock.call.write({"step": 2, "loss": 1.0, "tokens": 3}),
+        mock.call.write({"step": 2, **final}),
         mock.call.end(),
         mock.call.close(),
     ]
-    assert [(arguments, tracker.mock_calls) for arguments, tracker in opened] == [
-        ((name, tmp_path / "trackers" / name, tmp_path.name, 0, CONFIG), calls)
-        for name in ("wandb", "mlflow")
+    assert [arguments for arguments, _ in opened] == [
+        (name, run, 0, CONFIG) for name in ("wandb", "mlflow")
     ]
+    assert all(tracker.mock_calls == calls for _, tracker in opened)
 
 
 def test_only_the_first_process_of_a_run_writes(opened, tmp_path, monkeypatch):
@@ -77,6 +72,14 @@ def test_only_the_first_process_of_a_run_writes(opened, tmp_path, monkeypatch):
     log.write_final(2, {"dev": {"loss": 1.0}})
     log.close()
     assert opened == [] and [*tmp_path.iterdir()] == []
+
+
+def test_a_run_without_trackers_does_not_need_their_file(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, trackers.__name__, None)
+    require_trackers(())
+    MetricsLog(RunFolder(tmp_path), 0, ()).close()
+    with pytest.raises(ImportError):
+        require_trackers(("tensorboard",))
 
 
 def test_names_are_checked():
@@ -100,7 +103,7 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     for name in REMOTE:
         monkeypatch.delitem(sys.modules, name, raising=False)
         with pytest.raises(UserError, match=rf"not installed; .*\[{name}\]'\)$"):
-            require_installed([name])
+            require_trackers([name])
 
 
 def test_a_missing_package_is_one_line_before_anything_is_prepared(tmp_path, monkeypatch, capsys):
@@ -114,3 +117,137 @@ def test_a_missing_package_is_one_line_before_anything_is_prepared(tmp_path, mon
     before = sorted(tmp_path.rglob("*"))
     assert "train.trackers: wandb is not installed" in fails(monkeypatch, capsys, argv)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+class Service:
+    """A tracker whose server may be away."""
+
+    location = "here"
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.away = False
+        self.opened = []  # per attempt: the record's id, and whether the run had ended
+        self.rows = []
+
+    def __call__(self, run):
+        self.opened.append((run.id, run.ended.is_set()))
+        self._require()
+        return self
+
+    def log(self, step, numbers):
+        self._require()
+        self.rows += [(step, *item) for item in numbers.items()]
+
+    def close(self):
+        self._require()
+
+    def _require(self):
+        if self.away:
+            raise ConnectionError("away")
+
+    def set_away(self, away):
+        self.away = away
+
+    def line(self, step, **values):
+        """Adds a line to the log."""
+        with (self.folder / "metrics.jsonl").open("a") as file:
+            print(json.dumps({"step": step, **values}), file=file)
+
+    def follow(self, *turns, start=0):
+        """Follows the log, to which `turns` add; returns the levels of the messages."""
+        turns = [*turns]
+        messages = []
+        ended = mock.create_autospec(threading.Event, instance=True)
+        ended.is_set.side_effect = lambda: not turns
+        ended.wait.side_effect = lambda _: bool(not turns or turns.pop(0)())
+        arguments = {"name": "mlflow", "path": str(self.folder), "folder": str(self.folder)}
+        arguments |= {"title": "run", "config": CONFIG, "start": start}
+        trackers.TrackedRun(arguments, ended, lambda *m: messages.append(m[0])).follow()
+        return messages
+
+
+@pytest.fixture
+def service(tmp_path, monkeypatch):
+    service = Service(tmp_path)
+    monkeypatch.setattr(trackers.pkgutil, "resolve_name", lambda _: service)
+    return service
+
+
+def test_a_server_that_is_away_at_first_gets_all_at_a_later_validation(service):
+    service.away = True
+    messages = service.follow(
+        lambda: service.line(1, loss=1.0, note=None),
+        lambda: service.line(1, split="dev", accuracy=50.0),
+        lambda: service.line(2, loss=0.5),
+        lambda: service.set_away(False),
+        lambda: service.line(2, split="dev", accuracy=60.0),
+        lambda: service.line(3, loss=0.25),
+    )
+    assert messages == ["warning", "warning", "info"] and len(service.opened) == 3
+    assert service.rows == [
+        *[(1, "train/loss", 1.0), (1, "dev/accuracy", 50.0), (2, "train/loss", 0.5)],
+        *[(2, "dev/accuracy", 60.0), (3, "train/loss", 0.25)],
+    ]
+
+
+def test_a_process_that_ended_goes_on_in_the_same_record_with_what_it_lacks(service):
+    lines = (lambda: service.line(1, loss=1.0), lambda: service.line(1, split="dev", loss=2.0))
+    with pytest.raises(ConnectionError):
+        service.follow(*lines, lambda: service.set_away(True), lambda: service.line(2, loss=3.0))
+    service.away = False
+    service.line(2, resumed_from=2)
+    service.line(3, loss=4.0)
+    (service.folder / "result.json").write_text(json.dumps({"steps": 3, **RESULT}))
+    service.follow(start=2)
+    assert service.rows == [
+        *[(1, "train/loss", 1.0), (1, "dev/loss", 2.0), (2, "train/loss", 3.0)],
+        *[(3, "train/loss", 4.0), (3, "final/dev/accuracy", 75.0)],
+        (3, "final/test/accuracy", 70.0),
+    ]
+    service.follow(start=0)
+    first, resumed, anew = (id for id, _ in service.opened)
+    assert first == resumed != anew and len(service.rows) == 12
+
+
+def test_a_record_of_earlier_versions_is_continued(service):
+    for step in (1, 2):
+        service.line(step, loss=1.0)
+        service.line(step, split="dev", loss=1.0)
+    record = {"id": "ab", "step": 2, "groups": ["train"]}
+    (service.folder / "record.json").write_text(json.dumps(record))
+    service.follow(start=2)
+    assert service.rows == [(2, "dev/loss", 1.0)] and service.opened == [("ab", True)]
+
+
+@pytest.mark.parametrize(
+    "code,status,starts,warning",
+    [
+        ("import time; time.sleep(60)", None, 1, "not all is sent"),
+        ("import os; os.kill(os.getpid(), 9)", -9, 2, "its process has died"),
+        ("print('info here'); print('warning away'); print('warning b'); exit(1)", 1, 2, "away"),
+        ("import sys; sys.stdin.read()", None, 1, ""),
+    ],
+)
+def test_a_process_delays_nothing_and_is_one_warning(
+    code, status, starts, warning, tmp_path, monkeypatch, caplog
+):
+    started = []
+    command = lambda *_: started.append(1) or [sys.executable, "-c", code]
+    monkeypatch.setattr(trackers, "module_process", command)
+    monkeypatch.setattr(trackers, "END_SECONDS", 2)
+    tracker = trackers.TrackerProcess("mlflow", RunFolder(tmp_path), 0, CONFIG)
+    if status is not None:
+        assert tracker._process.wait(30) == status
+    began = time.monotonic()
+    for step in range(1000):
+        tracker.write({"step": step, "loss": 1.0})
+    tracker.write({"step": 1000, "split": "dev", "loss": 1.0})
+    tracker.end()
+    assert time.monotonic() - began < 1
+    tracker.close()
+    assert time.monotonic() - began < 4
+    tracker._process.kill()
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert len(started) == starts and len(warnings) == bool(warning)
+    assert all(text.startswith(f"mlflow: {warning}") for text in warnings)

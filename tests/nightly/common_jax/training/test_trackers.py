@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import logging
 import os
 import signal
 import socket
@@ -14,14 +13,14 @@ import time
 
 import pytest
 
-from common_jax.training.trackers import tracker_class
-from common_jax.training.trackers.process import TrackerProcess
-from tests.common_jax.training.test_trackers import CONFIG, REMOTE
+from common_jax.training.log import MetricsLog
+from common_jax.training.run_folder import RunFolder
+from tests.common_jax.training.test_trackers import CONFIG, REMOTE, RESULT
 from tests.launch.tiny_runs import RHYTHM, ROOT, SMALL, lines, numbers, start
 
 
 def needs(name):
-    if importlib.util.find_spec(tracker_class(name).package) is None:
+    if importlib.util.find_spec(name) is None:
         pytest.skip(f"needs the extra {name}")
 
 
@@ -95,48 +94,47 @@ ROWS = {"wandb": wandb_rows, "trackio": trackio_rows, "mlflow": mlflow_rows}
 
 KILLED = """
 import os, signal, sys
-from pathlib import Path
-from common_jax.training.trackers import tracker_class
-from common_jax.training.trackers.process import TrackerProcess
-config = {"train.steps": 8, "data.dir": "a"}
-tracker = TrackerProcess(sys.argv[1], Path(sys.argv[2]), "killed", 0, config)
+from common_jax.training.log import MetricsLog
+from common_jax.training.run_folder import RunFolder
+log = MetricsLog(RunFolder(sys.argv[2]), 0, [sys.argv[1]], {"train.steps": 8, "data.dir": "a"})
 for step in (2, 4):
-    tracker.log(step, {"train/loss": step / 4})
-tracker.log(4, {"dev/accuracy": 50.0})
+    log.write(step, {"loss": step / 4})
+log.write(4, {"split": "dev", "accuracy": 50.0})
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def written(folder):
-    return json.loads((folder / "record.json").read_text())
+def ended(log):
+    """Closes a log; waits for the tracker's process."""
+    log.close()
+    (tracker,) = log._trackers
+    tracker._process.wait(60)
 
 
 @pytest.mark.parametrize("name", REMOTE)
 def test_a_killed_and_resumed_run_is_one_record(name, tmp_path):
-    """After SIGKILL the tracker's process writes what it was given; steps that the resumed run
-    repeats are written once, and the others follow."""
+    """After SIGKILL the tracker's process sends what the log has; steps that the resumed run
+    repeats are sent once, and the others follow."""
     needs(name)
-    folder = tmp_path / "run" / "trackers" / name
-    command = [sys.executable, "-c", KILLED, name, str(folder)]
+    run = tmp_path / "run"
+    run.mkdir()
+    command = [sys.executable, "-c", KILLED, name, str(run)]
     killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert killed.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 120
-    while not (folder / "record.json").exists() or written(folder)["step"] < 4:
-        assert time.monotonic() < deadline, (folder / "output.log").read_text()
-        time.sleep(0.05)
-    time.sleep(0.5)  # the process ends after that
-    resumed = TrackerProcess(name, folder, "killed", 2, CONFIG)
+    log = MetricsLog(RunFolder(run), 2, (name,), CONFIG)
     for step in (4, 6):
-        resumed.log(step, {"train/loss": step / 4})
-    resumed.log(6, {"dev/accuracy": 75.0})
-    resumed.log(6, {"final/dev/accuracy": 75.0, "final/test/accuracy": 70.0})
-    resumed.close()
-    ((run, rows),) = ROWS[name](tmp_path).items()
-    assert written(folder)["id"] in run or name == "mlflow"
-    expected = [(2, "train/loss", 0.5), (4, "train/loss", 1.0), (4, "dev/accuracy", 50.0)]
-    expected += [(6, "train/loss", 1.5), (6, "dev/accuracy", 75.0)]
-    finals = [(6, "final/dev/accuracy", 75.0), (6, "final/test/accuracy", 70.0)]
-    assert sorted(rows) == sorted(expected + finals)
+        log.write(step, {"loss": step / 4})
+        log.write(step, {"split": "dev", "accuracy": 12.5 * step})
+    RunFolder(run).result_file.write_text(json.dumps({"steps": 6, **RESULT}))
+    ended(log)
+    ((record, rows),) = ROWS[name](tmp_path).items()
+    stored = json.loads((run / "trackers" / name / "record.json").read_text())
+    assert stored["id"] in record or name == "mlflow"
+    assert sorted(rows) == [
+        *[(2, "train/loss", 0.5), (4, "dev/accuracy", 50.0), (4, "train/loss", 1.0)],
+        *[(6, "dev/accuracy", 75.0), (6, "final/dev/accuracy", 75.0)],
+        *[(6, "final/test/accuracy", 70.0), (6, "train/loss", 1.5)],
+    ]
     if name == "wandb":
         assert len([*tmp_path.rglob("offline-run-*/*.wandb")]) == 2
         assert [step for step, *_ in rows] == sorted(step for step, *_ in rows)
@@ -144,67 +142,36 @@ def test_a_killed_and_resumed_run_is_one_record(name, tmp_path):
         assert mlflow_config(tmp_path) == {"train.steps": "8", "data.dir": "a"}
 
 
-def test_a_run_that_begins_anew_is_another_record(tmp_path):
-    needs("trackio")
-    for loss in (1.0, 2.0):
-        tracker = TrackerProcess("trackio", tmp_path / "run", "run", 0, CONFIG)
-        tracker.log(2, {"train/loss": loss})
-        tracker.close()
-    rows = sorted(trackio_rows(tmp_path).values())
-    assert rows == [[(2, "train/loss", 1.0)], [(2, "train/loss", 2.0)]]
-
-
-def away(name, monkeypatch, address):
-    variables = {
-        "wandb": {"WANDB_BASE_URL": address, "WANDB_API_KEY": "a" * 40, "WANDB_MODE": "online"},
-        "trackio": {"TRACKIO_SERVER_URL": f"{address}?write_token=x"},
-        "mlflow": {"MLFLOW_TRACKING_URI": address, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"},
-    }
-    for variable, value in variables[name].items():
-        monkeypatch.setenv(variable, value)
-
-
+@pytest.mark.parametrize("answers", [False, True], ids=["away", "accepts without answering"])
 @pytest.mark.parametrize("name", REMOTE)
-def test_a_server_that_is_away_is_one_warning(name, tmp_path, monkeypatch, caplog):
+def test_a_server_that_is_away_is_one_warning(name, answers, tmp_path, monkeypatch, caplog):
+    """Without answers the end of the run takes five seconds at most."""
     needs(name)
-    away(name, monkeypatch, "http://127.0.0.1:9")
-    tracker = TrackerProcess(name, tmp_path / "run", "run", 0, CONFIG, seconds=60)
-    started = time.monotonic()
-    for step in range(1000):
-        tracker.log(step, {"train/loss": 1.0})
-    assert time.monotonic() - started < 2
-    tracker.close()
-    (warning,) = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1] if answers else 9}"
+        for variable, value in {
+            "MLFLOW_TRACKING_URI": address,
+            "TRACKIO_SERVER_URL": f"{address}?write_token=x",
+            "WANDB_BASE_URL": address,
+            "WANDB_API_KEY": "a" * 40,
+            "WANDB_MODE": "online",
+        }.items():
+            monkeypatch.setenv(variable, value)
+        log = MetricsLog(RunFolder(tmp_path), 0, (name,), CONFIG)
+        began = time.monotonic()
+        for step in range(1000):
+            log.write(step, {"loss": 1.0})
+        assert time.monotonic() - began < 2
+        began = time.monotonic()
+        log.close()
+        assert time.monotonic() - began < 5
+        log._trackers[0]._process.wait(60)
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warning.startswith(f"{name}: ") and warning.endswith("output.log)")
     assert "\n" not in warning
-    if name == "wandb":  # goes on offline
-        ((_, rows),) = wandb_rows(tmp_path).items()
+    if name != "mlflow":  # the others store them on this machine
+        ((_, rows),) = ROWS[name](tmp_path).items()
         assert rows == [(step, "train/loss", 1.0) for step in range(1000)]
-
-
-def test_a_server_that_does_not_answer_costs_the_limit(tmp_path, monkeypatch, caplog):
-    needs("mlflow")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        away("mlflow", monkeypatch, f"http://127.0.0.1:{silent.getsockname()[1]}")
-        tracker = TrackerProcess("mlflow", tmp_path / "run", "run", 0, CONFIG, seconds=3)
-        tracker.log(1, {"train/loss": 1.0})
-        started = time.monotonic()
-        tracker.close()
-        assert time.monotonic() - started < 7
-    (warning,) = [record.getMessage() for record in caplog.records]
-    assert warning.startswith("mlflow: not all is sent")
-
-
-def test_a_process_that_stands_still_blocks_nothing(tmp_path, caplog):
-    tracker = TrackerProcess("wandb", tmp_path / "run", "run", 0, {}, seconds=1)
-    os.kill(tracker._process.pid, signal.SIGSTOP)
-    for step in range(5000):
-        tracker.log(step, {"train/loss": 1.0})
-    (warning,) = [record.getMessage() for record in caplog.records]
-    assert warning.startswith("wandb: its process does not read")
-    os.kill(tracker._process.pid, signal.SIGKILL)
-    tracker.close()
-    assert len(caplog.records) == 1
 
 
 def test_a_killed_and_resumed_command_is_one_record(tmp_path):
