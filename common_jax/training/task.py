@@ -217,24 +217,6 @@ class Task(abc.ABC, Generic[Config]):
         """The arrays of a training batch beside "index", as `inputs`, for `launch.plan`."""
         return self.inputs
 
-    @property
-    def batch_dims(self) -> tuple[str, ...]:
-        """The letters of a training batch's symbolic dims, rows first."""
-        dims = ", ".join(["B", *(dims for dims, _ in self.training_inputs.values())])
-        return tuple(dict.fromkeys(dim for dim in dims.split(", ") if not dim.isdecimal()))
-
-    def abstract_batch(self, sizes: Mapping[str, int]) -> Batch:
-        """The shapes and types of a training batch.
-
-        Args:
-          sizes: by the letters of `batch_dims`.
-        """
-        arrays = {**self.training_inputs, "index": ("B", np.int32)}
-        shape = lambda dims: tuple(sizes.get(dim) or int(dim) for dim in dims.split(", "))
-        return {
-            name: jax.ShapeDtypeStruct(shape(dims), dtype) for name, (dims, dtype) in arrays.items()
-        }
-
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
         """The static arguments of `serve` of each program in an export.
 

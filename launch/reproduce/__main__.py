@@ -10,7 +10,6 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, disk_path, positive, run
-from launch.measure.compile import topology
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
 from launch.trials.train import Executor, add_executor, train
 
@@ -67,14 +66,12 @@ def main(argv: list[str]) -> None:
     scale = _scale(spec, args)
     if args.out is None:
         parser.error("--out: name the folder of the runs and the page")
-    if args.topology and not args.dry_run:
-        parser.error("--topology: goes with --dry_run")
     if args.keep and args.rows:
         parser.error("--keep: the stored page has all rows; leave out --rows")
     data = (args.data or Path("data")).absolute()
     trials = trials_of(spec, scale, data, args.out)
     if args.dry_run:
-        print_trials(trials, args.topology)
+        print_trials(trials)
         return
     configure_logging()
     if args.keep_model:
@@ -201,8 +198,6 @@ def _parser() -> Parser:
     text = "train this row's first seed anew and store its model, an export, in docs/results/TABLE"
     add("--keep_model", metavar="ROW", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")
-    text = "with --dry_run: estimate the hours on these devices (launch.plan)"
-    add("--topology", metavar="CHIP:SHAPE", type=topology, help=text)
     return parser
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from common_jax.export.format import Format
 from common_jax.training.config import parse
-from launch import cli, evaluate, export, predict, report, train
+from launch import cli, evaluate, export, predict, report
+from launch.train import __main__ as train
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,8 @@ from common_jax.deploy import load
 from common_jax.errors import UserError
 from common_jax.predictor_answer import Answer
 from csan_jax.compare import TranslationEvaluation
-from launch import evaluate, predict, train
+from launch import evaluate, predict
+from launch.train import __main__ as train
 from tests.families.runs import SIZES
 from tests.launch import commands
 from tests.launch.commands import fails, scores

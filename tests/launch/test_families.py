@@ -5,7 +5,8 @@ import json
 import pytest
 
 from attconv_jax.data.text import tokenize
-from launch import evaluate, predict, train
+from launch import evaluate, predict
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
 from tests.launch.commands import fails

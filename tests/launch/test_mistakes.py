@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from launch import evaluate, export, predict, report, train
+from launch import evaluate, export, predict, report
 from launch.bench import __main__ as bench
 from launch.sweep import __main__ as sweep
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.bad_inputs import MISTAKES, Mistake
 from tests.launch.commands import fails

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from common_jax.deploy import load
-from launch import export, train
+from launch import export
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch import commands
 from tests.launch.commands import fails, scores

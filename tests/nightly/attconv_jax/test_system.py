@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from launch import export, train
+from launch import export
+from launch.train import __main__ as train
 from tests.launch import commands
 
 CONFIG = """

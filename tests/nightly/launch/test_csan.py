@@ -3,7 +3,8 @@
 import functools
 import json
 
-from launch import export, predict, train
+from launch import export, predict
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch import commands
 from tests.launch.commands import fails

@@ -15,7 +15,8 @@ from launch.cli import (
     spelled,
 )
 from launch.compiled import keep_compiled
-from launch.distributed import DistributedArgs
+from launch.train.child import continue_in_child
+from launch.train.schedulers import DistributedArgs
 
 if TYPE_CHECKING:
     from launch.api.runs import Run
@@ -38,8 +39,8 @@ example:
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.train", description=DESCRIPTION)
-    add = parser.add_argument
     add_config(parser, "set a field: --config.train.steps=100")
+    add = parser.add_argument
     add("--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)")
     add("--describe", action="store_true", help="print the table of parameters and exit")
     text = "print the config as a command line with all of its fields, and exit"
@@ -52,8 +53,13 @@ def main(argv: list[str]) -> None:
     add_output(parser, "the run's result")
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
+
+    # one of several processes goes on in a child, before any library has threads
     processes = DistributedArgs.of(args)
-    processes.start()
+    if processes != DistributedArgs():
+        continue_in_child()
+
+    # what needs no training
     if args.workdir == "":
         parser.error("--workdir: name a folder")
     from launch.api.configs import config
@@ -72,7 +78,10 @@ def main(argv: list[str]) -> None:
     if args.prepare:
         chosen.make_task().prepare(args.workers)
         return
-    processes.join()
+
+    from launch.train.rendezvous import join
+
+    join(processes)
     from common_jax.training.malloc import keep_freed_memory
     from common_jax.training.multihost import is_first
     from launch.api.runs import train
@@ -88,13 +97,16 @@ def main(argv: list[str]) -> None:
     )
     if not is_first():
         return
+
+    # the result, and what can be done with it
     if args.json:
         print(json.dumps(run.result, ensure_ascii=False))
         return
     if not run.scored:
-        steps, stopped = run.result["steps"], run.result.get("stopped_early")
-        further = f"train.steps above {steps} continue it"
-        print(f"{run.path} is finished; {'it ended by train.patience' if stopped else further}")
+        reason = f"train.steps above {run.result['steps']} continue it"
+        if run.result.get("stopped_early"):
+            reason = "it ended by train.patience"
+        print(f"{run.path} is finished; {reason}")
     _print_scores(run)
     if run.scored:
         print("\n".join(["", *run.scored[run.task.splits[-1]].examples, ""]))
