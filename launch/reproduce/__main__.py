@@ -52,6 +52,8 @@ def main(argv: list[str]) -> None:
         parser.error(
             "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
         )
+
+    # all tables
     if args.list:
         specs = read_tables(TABLES).values()
         for spec in specs:
@@ -60,6 +62,8 @@ def main(argv: list[str]) -> None:
             replace_text(STORED / "tables.md", stored_page(specs, STORED))
             replace_text(STORED / "claims.md", statements_page(specs, STORED))
         return
+
+    # a table's trials
     if args.table is None:
         parser.error("name a table, or --list")
     spec = read_table(_table_file(args.table))
@@ -73,6 +77,8 @@ def main(argv: list[str]) -> None:
     if args.dry_run:
         print_trials(trials)
         return
+
+    # a model to keep, or the page
     configure_logging()
     if args.keep_model:
         from launch.reproduce.kept_model import keep_model
@@ -88,9 +94,9 @@ def main(argv: list[str]) -> None:
 
 def _table_file(name: str) -> Path:
     """The file of --list's name, or a file."""
-    path, names = TABLES / f"{name}.toml", table_names()
+    names = table_names()
     if name in names:
-        return path
+        return TABLES / f"{name}.toml"
     if name.endswith(".toml") and Path(name).is_file():
         return Path(name).absolute()
     raise UserError(f"{name}: no such table{suggestion(name, names)}")
