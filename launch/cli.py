@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 from common_jax.errors import Interrupted, UserError
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 from common_jax.numerics import remove_variables
-from launch.distributed import exit_process
+from launch.exits import exit_process
 from launch.failures import failure
 from launch.interrupts import ending_on_interrupt
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
@@ -182,24 +181,6 @@ class Task(abc.ABC, Generic[Config]):
         """Shape and type of the arrays of a training batch beside "index", with letters for the
         symbolic dims, for `launch.plan`: {"source": ("B, S", np.int32)}; empty if not declared."""
         return {}
-
-    @property
-    def batch_dims(self) -> tuple[str, ...]:
-        """The letters of a training batch's symbolic dims, rows first."""
-        dims = ", ".join(["B", *(dims for dims, _ in self.training_inputs.values())])
-        return tuple(dict.fromkeys(dim for dim in dims.split(", ") if not dim.isdecimal()))
-
-    def abstract_batch(self, sizes: Mapping[str, int]) -> Batch:
-        """The shapes and types of a training batch.
-
-        Args:
-          sizes: by the letters of `batch_dims`.
-        """
-        arrays = {**self.training_inputs, "index": ("B", np.int32)}
-        shape = lambda dims: tuple(sizes.get(dim) or int(dim) for dim in dims.split(", "))
-        return {
-            name: jax.ShapeDtypeStruct(shape(dims), dtype) for name, (dims, dtype) in arrays.items()
-        }
 
     def count_units(self, batch: Batch) -> tuple[Any, int]:
         """The units (see `unit`) of a batch, and its positions with padding."""

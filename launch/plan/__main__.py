@@ -9,13 +9,8 @@ from common_jax.errors import UserError
 from common_jax.io.atomic import write_json, writing
 from launch.cli import Parser, add_config, command_line, configure_logging, output_file, run
 from launch.measure.chips import CHIPS, GIB
-from launch.measure.compile import (
-    ENVIRONMENT,
-    compile_plan,
-    prepared_shapes,
-    topology,
-    topology_devices,
-)
+from launch.plan.compile import batch_dims, compile_plan, prepared_shapes
+from launch.plan.topology import ENVIRONMENT, topology, topology_devices
 from launch.text_table import table
 
 DESCRIPTION = (
@@ -28,8 +23,9 @@ sizes of a batch: its rows, then lengths (source and target for translation, pas
 for reading, the texts for classification; packed batches have rows only). Without --shape, each
 shape of the prepared corpus is planned.
 
-Memory and collectives are the compiler's exact numbers. The rest is an estimate: bytes moved ignore
-a GPU's cache, each time is at the maker's peak rate, and a GPU's kernels are chosen without timing.
+Memory and collectives are the compiler's exact numbers. The rest is an estimate: each time is at
+the maker's peak rate, a GPU's kernels are chosen without timing, and bytes accessed, by XLA's cost
+analysis, include a GPU's cache and a TPU's on-chip memory, and the body of a loop once.
 
 example:
   python -m launch.plan --config configs/csan/wmt14_ende.py:big --topology v5e:4x4 --shape 512,32,32
@@ -41,8 +37,8 @@ _LESS_MEMORY = "fewer rows, train.accumulate, mesh.fsdp over more devices or bfl
 
 def main(argv: list[str]) -> None:
     parser = Parser(prog="python -m launch.plan", description=DESCRIPTION)
-    add = parser.add_argument
     add_config(parser, "set a field: --config.mesh.fsdp=4")
+    add = parser.add_argument
     add(
         "--topology",
         required=True,
@@ -54,25 +50,34 @@ def main(argv: list[str]) -> None:
     add("--shape", action="append", metavar="N,N,...", type=_sizes, help=text)
     add("--json", type=output_file, metavar="FILE", help="also write the numbers to FILE")
     args, overrides = parser.parse_known_args(argv)
+
+    # the task and the shapes of its batches
     os.environ |= ENVIRONMENT
     configure_logging()
     from common_jax.deploy.configs import parse, task_of
 
     config = parse(args.config, overrides)
     task = task_of(config)
+    dims = batch_dims(task)
     shapes = args.shape or prepared_shapes(task)
     for shape in shapes:
-        if len(shape) != len(task.batch_dims):
+        if len(shape) != len(dims):
             raise UserError(
-                f"--shape {','.join(map(str, shape))}: a batch has {len(task.batch_dims)} sizes, "
-                f"{','.join(task.batch_dims)}"
+                f"--shape {','.join(map(str, shape))}: a batch has {len(dims)} sizes, "
+                f"{','.join(dims)}"
             )
+
+    # a plan of each, for each topology
     plans = []
     for name in args.topology:
         devices = topology_devices(name)
         plans += [compile_plan(task, name, devices, shape) for shape in shapes]
+
+    # their table, and what it has no columns for
     print(table([plan.cells for plan in plans]))
     for plan in plans:
+        if plan.loops:
+            print(f"{plan.label}: {plan.loops} loops, whose bytes accessed count once")
         for collective in plan.collectives:
             print(
                 f"{plan.label}: {collective.count} {collective.kind} over "
@@ -82,6 +87,8 @@ def main(argv: list[str]) -> None:
         report = {"command": command_line("plan", argv), "rows": [plan.row for plan in plans]}
         with writing(args.json):
             write_json(args.json, report)
+
+    # status 1 for steps that do not fit
     too_large = [plan for plan in plans if not plan.fits]
     for plan in too_large:
         print(

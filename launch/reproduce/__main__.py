@@ -10,7 +10,6 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, disk_path, positive, run
-from launch.measure.compile import topology
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
 from launch.trials.train import Executor, add_executor, train
 
@@ -53,6 +52,8 @@ def main(argv: list[str]) -> None:
         parser.error(
             "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
         )
+
+    # all tables
     if args.list:
         specs = read_tables(TABLES).values()
         for spec in specs:
@@ -61,21 +62,23 @@ def main(argv: list[str]) -> None:
             replace_text(STORED / "tables.md", stored_page(specs, STORED))
             replace_text(STORED / "claims.md", statements_page(specs, STORED))
         return
+
+    # a table's trials
     if args.table is None:
         parser.error("name a table, or --list")
     spec = read_table(_table_file(args.table))
     scale = _scale(spec, args)
     if args.out is None:
         parser.error("--out: name the folder of the runs and the page")
-    if args.topology and not args.dry_run:
-        parser.error("--topology: goes with --dry_run")
     if args.keep and args.rows:
         parser.error("--keep: the stored page has all rows; leave out --rows")
     data = (args.data or Path("data")).absolute()
     trials = trials_of(spec, scale, data, args.out)
     if args.dry_run:
-        print_trials(trials, args.topology)
+        print_trials(trials)
         return
+
+    # a model to keep, or the page
     configure_logging()
     if args.keep_model:
         from launch.reproduce.kept_model import keep_model
@@ -91,9 +94,9 @@ def main(argv: list[str]) -> None:
 
 def _table_file(name: str) -> Path:
     """The file of --list's name, or a file."""
-    path, names = TABLES / f"{name}.toml", table_names()
+    names = table_names()
     if name in names:
-        return path
+        return TABLES / f"{name}.toml"
     if name.endswith(".toml") and Path(name).is_file():
         return Path(name).absolute()
     raise UserError(f"{name}: no such table{suggestion(name, names)}")
@@ -201,8 +204,6 @@ def _parser() -> Parser:
     text = "train this row's first seed anew and store its model, an export, in docs/results/TABLE"
     add("--keep_model", metavar="ROW", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")
-    text = "with --dry_run: estimate the hours on these devices (launch.plan)"
-    add("--topology", metavar="CHIP:SHAPE", type=topology, help=text)
     return parser
 
 

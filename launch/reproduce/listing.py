@@ -1,14 +1,11 @@
-"""Listings: of tables, of stored trials, and of a table's trials with estimates of their hours."""
+"""Listings: of tables, of stored trials, and of a table's trials."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from common_jax.document import markdown_table
 from launch.cli import command_line, spelled
-from launch.measure.compile import ENVIRONMENT
 from launch.reproduce.archive import path_of
 from launch.reproduce.spec import TableSpec
 from launch.reproduce.trials import ROW, corpora_of, trials_of
@@ -82,37 +79,8 @@ why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
 """
 
 
-def print_trials(trials: Sequence[Trial], topology: str | None) -> None:
-    """Prints each trial with its status and command, and the hours of each row on a topology."""
+def print_trials(trials: Sequence[Trial]) -> None:
+    """Prints each trial with its status and command."""
     for trial in trials:
         command = spelled(command_line("train", arguments(trial)), uv=True)
         print(f"{trial.name}: {summary(find(trial))}\n  {command}")
-    if topology is not None:
-        os.environ |= ENVIRONMENT  # only here: trials would inherit it
-        from launch.measure.compile import topology_devices
-
-        devices = topology_devices(topology)
-        for row, trial in {trial.values[ROW]: trial for trial in trials}.items():
-            hours = _least_hours(trial, topology, devices)
-            if hours is None:
-                print(f"{row}: does not fit on {topology}")
-            else:
-                print(f"{row}: at least {hours:.2f} hours a seed on {topology}")
-
-
-def _least_hours(trial: Trial, topology: str, devices: Sequence[Any]) -> float | None:
-    """A lower bound of a trial's hours of training; None if it does not fit.
-
-    Args:
-      devices: of the topology.
-    """
-    from common_jax.deploy.configs import task_of
-    from launch.measure.compile import compile_plan, prepared_shapes
-
-    task = task_of(trial.config)
-    largest = max(prepared_shapes(task), key=lambda sizes: sizes[0] * sum(sizes[1:]))
-    plan = compile_plan(task, topology, devices, largest)
-    if not plan.fits:
-        return None
-    times = [plan.seconds[name] for name in ("arithmetic", "memory", "links")]
-    return trial.config.train.steps * max(times) / 3600

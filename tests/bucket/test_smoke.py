@@ -2,7 +2,7 @@
 
 import json
 
-from launch import train
+from launch.train import __main__ as train
 from tests.bucket.emulator import BUCKET, running
 from tests.launch.commands import toy_config
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from attconv_jax.data.synthetic import generate as generate_pairs
 from common_jax.text.squad import write_squad
-from launch import train
 from launch.export import __main__ as export
+from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.launch import commands
 from tests.launch.tiny_runs import EVERY_STEP, TINY

@@ -12,9 +12,10 @@ import pytest
 
 from common_jax.deploy.format import FORMATS
 from common_jax.training.config import parse
-from launch import cli, evaluate, report, train
+from launch import cli, evaluate, report
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
+from launch.train import __main__ as train
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,8 @@ import pytest
 
 from attconv_jax.data.text import tokenize
 from common_jax.training.identity import SEED
-from launch import api, train
+from launch import api
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.commands import scores
 from tests.launch.tiny_runs import result

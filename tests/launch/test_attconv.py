@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from common_jax.errors import UserError
-from launch import cli, evaluate, train
+from launch import cli, evaluate
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
 from tests.launch.commands import labelled, scores

@@ -11,7 +11,8 @@ from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.text.sentence_splitter import split_sentences
 from common_jax.text.squad import read_squad, write_squad
-from launch import augment, train
+from launch import augment
+from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch.commands import fails

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from common_jax.errors import UserError
-from launch import evaluate, train
+from launch import evaluate
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, WORDS
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import result

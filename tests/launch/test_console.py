@@ -15,10 +15,11 @@ from common_jax.config import to_config_dict
 from common_jax.errors import UserError
 from common_jax.training.config import default_workdir, parse, systems_of
 from common_jax.training.config_files import installed_configs
-from launch import cli, train
+from launch import cli
 from launch.__main__ import main
 from launch.cli import module_command
 from launch.reproduce import __main__ as reproduce
+from launch.train import __main__ as train
 from tests.launch.commands import fails, toy_config
 
 ROOT = Path(__file__).parents[2]

@@ -15,8 +15,9 @@ from common_jax.deploy import load
 from common_jax.deploy.answer import Answer
 from common_jax.errors import UserError
 from csan_jax.compare import TranslationEvaluation
-from launch import evaluate, train
+from launch import evaluate
 from launch.predict import __main__ as predict
+from launch.train import __main__ as train
 from tests.families.runs import SIZES
 from tests.launch import commands
 from tests.launch.commands import fails, scores

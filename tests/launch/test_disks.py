@@ -10,7 +10,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.io.paths import expand_user
 from common_jax.training.run_folder import RunFolder
-from launch import train
+from launch.train import __main__ as train
 from tests.launch.commands import ROOT, fails, toy_config
 
 
@@ -52,7 +52,8 @@ def test_a_home_that_is_not_there_is_refused_by_name(tmp_path, monkeypatch, caps
 
 LIMITED = """
 import resource, sys
-from launch import cli, train
+from launch import cli
+from launch.train import __main__ as train
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 if sys.argv[2:]:
     cli.run(train.main, sys.argv[2:])

@@ -9,8 +9,9 @@ import jax
 import pytest
 
 from common_jax.errors import UserError
-from launch import distributed, train
-from launch.distributed import DistributedArgs, scheduler
+from launch.train import __main__ as train
+from launch.train import rendezvous
+from launch.train.schedulers import DistributedArgs, scheduler
 from tests.launch.commands import fails
 
 
@@ -100,15 +101,18 @@ def passed_to_jax(monkeypatch, environment):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    calls, met = [], []
-    monkeypatch.setattr(distributed, "meet", lambda *arguments: met.append(arguments))
-    monkeypatch.setattr(distributed, "_redirect_libraries", lambda: None)
-    initialize = lambda *address, **options: calls.append((address, options))
+    calls = []
+
+    def initialize(*address, **options):
+        calls.append((address, options))
+
     monkeypatch.setattr(jax.distributed, "initialize", initialize)
-    DistributedArgs.of(_no_flags()).join()
+    for name in ("_redirect_libraries", "_require_equal_counts"):
+        monkeypatch.setattr(rendezvous, name, lambda *_: None)
+    rendezvous.join(DistributedArgs.of(_no_flags()))
     ((address, options),) = calls
     assert options["cluster_detection_method"] == "deactivate"
-    assert met == [(*address, distributed.JOIN_SECONDS, distributed.ALONE)]
+    assert options["initialization_timeout"] > rendezvous.JOIN_SECONDS
     return address, options["local_device_ids"]
 
 

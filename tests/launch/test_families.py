@@ -5,8 +5,9 @@ import json
 import pytest
 
 from attconv_jax.data.text import tokenize
-from launch import evaluate, train
+from launch import evaluate
 from launch.predict import __main__ as predict
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
 from tests.launch.commands import fails

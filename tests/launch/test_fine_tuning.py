@@ -19,7 +19,7 @@ from common_jax.training.config import read_task
 from common_jax.training.mesh import make_mesh
 from common_jax.training.run_folder import RunFolder
 from csan_jax.data.subwords import END, Subwords
-from launch import train
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.commands import fails, scores
 from tests.launch.test_changed_data import LONGER, vocabulary

@@ -8,8 +8,8 @@ import pytest
 from common_jax.training.config import parse, task_class
 from common_jax.training.mesh import make_mesh
 from common_jax.training.state import abstract_state
-from launch.measure.compile import trace_step
-from launch.measure.hlo import Program
+from launch.plan.collectives import collectives
+from launch.plan.compile import trace_step
 from tests.launch.plan.test_plan import VOCABULARY
 
 ROWS, LENGTHS = 104, {"csan": (24, 24), "qanet": (24, 16), "attconv": (24, 24)}
@@ -21,7 +21,7 @@ SIZES = {
 
 
 def compiled(family, mesh, *changes, shape=None, devices=None):
-    """The program of a training step, and the number of parameters."""
+    """The program of a training step, its collectives, and the number of parameters."""
     flags = [f"--config.{change}" for change in (*SIZES[family], *changes)]
     axes = ("data", "fsdp", "tensor")
     flags += [f"--config.mesh.{axis}={size}" for axis, size in zip(axes, mesh, strict=True)]
@@ -31,18 +31,18 @@ def compiled(family, mesh, *changes, shape=None, devices=None):
     mesh = make_mesh(config.mesh, devices or jax.devices())
     text = trace_step(task, mesh, shape or (ROWS, *LENGTHS[family])).lower().compile().as_text()
     params = jax.tree.leaves(abstract_state(task, mesh).params)
-    return text, Program(text, dict(mesh.shape)), sum(leaf.size for leaf in params)
+    return text, collectives(text, dict(mesh.shape)), sum(leaf.size for leaf in params)
 
 
 def require_sharded_rows(family, *changes, shape=None):
     """Rows of activations are sharded over data and fsdp."""
-    text, program, _ = compiled(family, (2, 2, 2), *changes, shape=shape)
+    text, exchanges, _ = compiled(family, (2, 2, 2), *changes, shape=shape)
     assert re.search(rf"f32\[{ROWS // 4},\d+,\d+", text)
     on_every_device = re.findall(rf"f32\[(?:{ROWS}|{ROWS // 2}),\d+,\d+[\d,]*\]", text)
     assert not on_every_device
-    gathered = [one for one in program.collectives if one.kind == "all-gather"]
-    # only indices and metrics are sent over data
-    assert sum(one.bytes for one in gathered if "data" in one.axes) < 100_000
+    # only indices and metrics are gathered over data
+    gathers = [exchange for exchange in exchanges if exchange.kind == "all-gather"]
+    assert sum(gather.bytes for gather in gathers if "data" in gather.axes) < 100_000
 
 
 def test_rows_of_pairs_are_sharded_over_data_and_fsdp():
@@ -60,6 +60,7 @@ def test_a_step_sends_what_the_method_needs(mesh):
 
     On a CPU the sum is an all-reduce.
     """
-    _, program, params = compiled("csan", mesh, "model.unroll=False")
-    gathers, sums = (2 * 4 * params if mesh[1] > 1 else 0), 2 * 4 * params
-    assert sum(one.bytes for one in program.collectives) <= 1.2 * (gathers + sums) * 7 / 8
+    _, exchanges, params = compiled("csan", mesh, "model.unroll=False")
+    gathers = 2 * 4 * params if mesh[1] > 1 else 0
+    sums = 2 * 4 * params
+    assert sum(exchange.bytes for exchange in exchanges) <= 1.2 * (gathers + sums) * 7 / 8

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from launch import evaluate, report, train
+from launch import evaluate, report
 from launch.bench import __main__ as bench
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from launch.sweep import __main__ as sweep
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.bad_inputs import MISTAKES, Mistake
 from tests.launch.commands import fails

@@ -5,13 +5,13 @@ from starlette.testclient import TestClient
 
 from common_jax.deploy import load_model
 from common_jax.errors import UserError
-from launch import train
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import served
+from launch.train import __main__ as train
 from tests.launch.commands import answers, scores, toy_config
 from tests.launch.tiny_runs import result
 

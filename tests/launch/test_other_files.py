@@ -14,8 +14,9 @@ from common_jax.fields import to_mapping
 from common_jax.io import checksums
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.training.config import parse, task_class
-from launch import evaluate, train
+from launch import evaluate
 from launch.api import evaluation
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES, WORDS
 from tests.launch.commands import fails, scores
 from tests.launch.tiny_runs import evaluated, result

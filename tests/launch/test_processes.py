@@ -1,6 +1,6 @@
 """Real processes, each kind once; tests/nightly/launch has more kills, disks and signals."""
 
-from launch import train
+from launch.train import __main__ as train
 from tests.launch.commands import toy_config
 from tests.nightly.launch.jobs import (
     DVS,

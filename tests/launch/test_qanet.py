@@ -13,8 +13,9 @@ from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad, write_squad
 from common_jax.training.config import parse
 from common_jax.training.run_writer import RunWriter
-from launch import evaluate, train
+from launch import evaluate
 from launch.predict import __main__ as predict
+from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands

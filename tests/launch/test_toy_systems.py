@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common_jax.deploy import load
-from launch import train
 from launch.export import __main__ as export
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch import commands
 from tests.launch.commands import fails, scores

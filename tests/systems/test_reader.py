@@ -12,8 +12,8 @@ from common_jax.deploy import load
 from common_jax.text.word_tokenizer import split_words
 from common_jax.training.config import parse, read_task
 from common_jax.training.run_folder import RunFolder
-from launch import train
 from launch.export import __main__ as export
+from launch.train import __main__ as train
 from qanet_jax.data.prepare import Builder
 from tests.launch import commands
 

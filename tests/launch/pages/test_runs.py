@@ -12,8 +12,8 @@ from common_jax.compare import read_runs
 from common_jax.document import Chart, Table
 from common_jax.errors import UserError
 from common_jax.paper_config import PaperConfig
-from launch import train
 from launch.pages.runs import report
+from launch.train import __main__ as train
 from tests.launch.tiny_runs import lines, result
 
 CONFIG = """

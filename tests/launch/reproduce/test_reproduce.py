@@ -13,8 +13,8 @@ import pytest
 
 from common_jax.deploy import load
 from common_jax.training import run_writer
-from launch import train
 from launch.reproduce import __main__ as reproduce
+from launch.train import __main__ as train
 from launch.trials import local_executor
 from tests.docs.test_results import unfounded
 from tests.launch.commands import fails
@@ -357,7 +357,6 @@ def test_a_dry_run_lists_commands(folders, folder, program, start, monkeypatch, 
         ({}, ["attconv/toys"], "attconv/toys: no such table; did you mean 'attconv/toy'"),
         ({}, ["attconv/toy", "--scale", "huge"], "--scale huge: attconv/toy has small"),
         ({}, ["attconv/toy", "--keep", "--rows", "light"], "--keep: the stored page has all rows"),
-        ({}, ["attconv/toy", "--topology", "v5e:4x4"], "--topology: goes with --dry_run"),
         ({'"light"\npub': '"lite"\npub'}, ["attconv/toy"], "row 'light': .*'lite': must be cnn"),
         ({'["accuracy"]': '["bleu"]'}, ["attconv/toy"], "no metric 'bleu'; there are accuracy"),
         ({"than = ": "then = "}, ["attconv/toy"], r"claims\[0\]: unknown key 'then'; did you"),

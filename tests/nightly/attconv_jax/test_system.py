@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from launch import train
 from launch.export import __main__ as export
+from launch.train import __main__ as train
 from tests.launch import commands
 
 CONFIG = """

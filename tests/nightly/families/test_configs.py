@@ -12,7 +12,7 @@ from common_jax.training.mesh import make_mesh
 from common_jax.training.state import init_state, run_key
 from common_jax.training.step import make_train_step
 from csan_jax.task import Translation
-from launch import train
+from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.attconv_jax.anss import squad as of_passages
 from tests.csan_jax.test_configs import PAIRS, prepared, read

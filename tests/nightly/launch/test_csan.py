@@ -3,9 +3,9 @@
 import functools
 import json
 
-from launch import train
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch import commands
 from tests.launch.commands import fails

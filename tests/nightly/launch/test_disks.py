@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from launch import train
+from launch.train import __main__ as train
 from tests.launch.commands import toy_config
 from tests.launch.test_disks import limited
 from tests.launch.tiny_runs import ROOT, SMALL, TINY

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from launch.distributed import LOST
+from launch.train.child import LOST
 from tests.launch.tiny_runs import SMALL, evaluated, numbers, result
 from tests.nightly.launch.jobs import Job, agree, complete
 

@@ -12,8 +12,9 @@ import pytest
 
 from attconv_jax.data.synthetic import generate as generate_pairs
 from common_jax.errors import UserError
-from launch import augment, train
+from launch import augment
 from launch.sweep import __main__ as sweep
+from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests import browser
 from tests.families.runs import FAMILIES
@@ -84,7 +85,9 @@ def test_a_full_disk_is_one_line_without_the_libraries_tracebacks(tiny, tmp_path
     pytest.importorskip("resource")
     folder = tiny("attconv", tmp_path)
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-    command = f"{limited}from launch import cli, train; cli.run(train.main)"
+    command = (
+        f"{limited}from launch import cli\nfrom launch.train.__main__ import main\ncli.run(main)"
+    )
     longer = FAMILIES["attconv"].arguments(folder, **{"train.steps": 6})
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(

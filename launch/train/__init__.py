@@ -1,0 +1,1 @@
+"""Training a model, also in several processes."""
