@@ -18,7 +18,7 @@ from common_jax.attention.dense import product
 from common_jax.convolution import Convolution
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import gathered
 
 Features = Literal["states", "unigram", "phrase", "multigranular"]
@@ -231,7 +231,7 @@ class Head(nn.Module):
           pooled: one or two texts.
           further: features of the logistic regression only.
         """
-        with part("head"):
+        with scope("head"):
             pooled = [self.dropout(text, train=train) for text in pooled]
             product = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
             outputs = [jnp.concatenate([*pooled, *product], axis=-1)]

@@ -29,7 +29,7 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import Mask, padding, positions, segments
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import gathered, spread
 from common_jax.stack import Stack
 from csan_jax.attention.base import EncoderAttention
@@ -235,9 +235,9 @@ class Transformer(nn.Module):
           train: whether dropout is on.
         """
         ids = source != 0 if ids is None else ids
-        with part("embeddings"):
+        with scope("embeddings"):
             x = self._encoder_input(source, ids, train=train)
-        with part("encoder"):
+        with scope("encoder"):
             for stack, spans in self._encoder_stacks(ids):
                 x = stack(x, spans, train=train)
             return self.encoder_norm(x) if self.config.norm == "pre" else x
@@ -263,7 +263,7 @@ class Transformer(nn.Module):
         train: bool,
     ) -> Float[Array, "B T V"]:
         """Logits of every target position at once (teacher forcing)."""
-        with part("embeddings"):
+        with scope("embeddings"):
             embedded = self._embed(self.target_embedding, target)
             x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))
             indices = positions(target_ids, x.shape[1])
@@ -275,7 +275,7 @@ class Transformer(nn.Module):
             masks = past, padding(source_ids)
         else:
             masks = past & segments(target_ids, target_ids), segments(target_ids, source_ids)
-        with part("decoder"):
+        with scope("decoder"):
             x = self.decoder(x, [(self.config.decoder_layers, (memory, *masks))], train=train)
         return self._logits(x)
 
@@ -365,7 +365,7 @@ class Transformer(nn.Module):
         return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
-        with part("vocabulary"):
+        with scope("vocabulary"):
             x = self.decoder_norm(x) if self.config.norm == "pre" else x
             logits = product(x, self.output_embedding.T, ("embed", "vocab"))
             return spread(logits, "vocab").astype(jnp.float32)

@@ -35,7 +35,7 @@ from attconv_jax.models.base import (
 )
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +82,7 @@ class ABCNNModule(AttendingModule):
         states = [text.words.astype(jnp.float32) for text in texts]
         features, maps = self._features(states, valid), []
         for number in range(config.layers):
-            with part("attention"):
+            with scope("attention"):
                 channels = [[x] for x in states]
                 if config.input_attention:
                     a = matches(*states, *valid)
@@ -125,7 +125,7 @@ class ABCNNModule(AttendingModule):
                         for n, weights in enumerate(words)
                     ]
                 )
-        with part("head"):
+        with scope("head"):
             joined = Dropout(config.dropout)(jnp.concatenate(features, -1), train=train)
             logits = self._output(joined)
         return logits, maps

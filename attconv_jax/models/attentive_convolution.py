@@ -38,7 +38,7 @@ from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax, padding
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 _WEIGHTS = 2**24  # attention weights computed at once outside training, 64 MiB
 
@@ -267,7 +267,7 @@ class AttentiveConvNet(AttendingModule):
     def _forward(self, texts: Sequence[Text], train: bool, in_pieces: bool = False) -> Explained:
         states, valid = [text.words for text in texts], [text.valid for text in texts]
         maps = []
-        with part("attention"):
+        with scope("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
                 states, attended = layer(states, valid, in_pieces)

@@ -20,7 +20,7 @@ from attconv_jax.models.base import POOLED, AttendingModule, AttentionMap, Expla
 from attconv_jax.models.bi_cnn import BiCNN, TanhConvolution
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class AttentivePoolingModule(AttendingModule):
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the weights of each text's mean."""
         states, valid = [text.words for text in texts], [text.valid for text in texts]
-        with part("attention"):
+        with scope("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
                 states = list(map(layer, states, valid))

@@ -18,7 +18,7 @@ from attconv_jax.data.text import TEXTS
 from common_jax.fields import Choice, require
 from common_jax.inputs import Input, columns_of
 from common_jax.layers import Dense
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import gathered, spread
 
 SPREAD = 0.1  # standard deviation of initial word vectors without a file of vectors
@@ -193,7 +193,7 @@ class Matcher(nn.Module):
         of = lambda text: {c.input.key: arrays[c.name] for c in columns if c.text == text}
         example, texts = of(""), []
         table = self._table(self.word_embedding)
-        with part("embedding"):
+        with scope("embedding"):
             for name in names:
                 ids = arrays[name]
                 words, second = self._embed(table, ids), None

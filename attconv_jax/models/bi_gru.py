@@ -18,7 +18,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import GRU, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +59,12 @@ class BiGRUModule(PairModule):
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
         config, dropout = self.config, Dropout(self.config.dropout)
         last = []
-        with part("recurrent"):
+        with scope("recurrent"):
             for name, text in zip(("first", "second"), texts, strict=True):
                 words = dropout(text.words, train=train)
                 gru = Bidirectional(GRU, words.shape[-1], config.dim, self.dtype, name=name)
                 last.append(gru(words, text.valid)[1])
-        with part("head"):
+        with scope("head"):
             normal = nn.initializers.normal(0.1)
             table = self.param("shared", normal, (config.most_shared + 1, config.shared_dim))
             count = jnp.minimum(texts[0].example[WordCounts.key][:, 0], config.most_shared)

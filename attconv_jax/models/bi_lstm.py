@@ -17,7 +17,7 @@ from attconv_jax.models.base import PairModel, PairModule, Text
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import LSTM
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +53,12 @@ class BiLSTMModule(PairModule):
         dropout = Dropout(config.dropout)
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")
         lstm = LSTM(config.dim, config.dim, self.dtype, name="lstm")
-        with part("recurrent"):
+        with scope("recurrent"):
             last = [
                 lstm(dropout(jnp.tanh(project(text.words)), train=train), text.valid)[1].hidden
                 for text in texts
             ]
-        with part("head"):
+        with scope("head"):
             x = dropout(jnp.concatenate(last, -1), train=train)
             for n in range(3):
                 x = jnp.tanh(

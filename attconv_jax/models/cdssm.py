@@ -23,7 +23,7 @@ from attconv_jax.models.base import PairModel, PairModule, Text
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import gathered
 
 
@@ -101,14 +101,14 @@ class CDSSMModule(PairModule):
         semantic = Dense(config.semantic_dim, ("embed", "mlp"), self.dtype, name="semantic")
         vectors = []
         for text in texts:
-            with part("embedding"):
+            with scope("embedding"):
                 trigrams = text.inputs[LetterTrigrams.key]
                 rows = jnp.where((trigrams > 0)[..., None, None], table[trigrams], 0).sum(2)
                 ends = jnp.pad(rows, ((0, 0), (1, 1), (0, 0), (0, 0)))
                 length = rows.shape[1]
                 terms = [ends[:, at : at + length, at] for at in range(3)]
                 states = jnp.tanh(sum(terms[1:], terms[0]) + bias[None, None])
-            with part("head"):
+            with scope("head"):
                 pooled = dropout(max_pooled(states, text.valid), train=train)
                 vectors.append(jnp.tanh(semantic(pooled)).astype(jnp.float32))
         square = lambda x: jnp.sum(x * x, -1)

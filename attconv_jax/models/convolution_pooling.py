@@ -29,7 +29,7 @@ from common_jax.convolution import Convolution
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ConvolutionPoolingModule(AttendingModule):
         ]
         attend = Attention(self.dtype, name="attention") if config.pooling == "attention" else None
         pooled, maps = [], []
-        with part("attention"):
+        with scope("attention"):
             for number, text in enumerate(texts):
                 words = text.words
                 if text.second is not None:
@@ -99,7 +99,7 @@ class ConvolutionPoolingModule(AttendingModule):
                 mean, weights = attend(jnp.concatenate(states, -1), text.valid)
                 pooled.append(mean)
                 maps.append(AttentionMap(POOLED, number, weights[:, None]))
-        with part("head"):
+        with scope("head"):
             joined = jnp.concatenate(pooled, -1)
             if config.hidden:
                 layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")

@@ -24,7 +24,7 @@ from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, Pa
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ class DecomposableModule(AttendingModule):
                 within(attend_within(x, train=train), x, real)
                 for x, real in zip(states, valid, strict=True)
             ]
-        with part("attention"):
+        with scope("attention"):
             energies = jnp.einsum(
                 "btd,bsd->bts",
                 *(attend(x, train=train) for x in states),
@@ -91,7 +91,7 @@ class DecomposableModule(AttendingModule):
         for x, context, real in zip(states, contexts, valid, strict=True):
             compared = compare(jnp.concatenate([x, context], -1), train=train)
             sums.append(jnp.where(real[..., None], compared, 0).sum(1))
-        with part("head"):
+        with scope("head"):
             logits = self._output(aggregate(jnp.concatenate(sums, -1), train=train))
         maps = [
             AttentionMap(n, 1 - n, text_weights[:, 1:, 1:])

@@ -26,7 +26,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, State
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +61,11 @@ class LSTMNModule(AttendingModule):
         config, dropout = self.config, Dropout(self.config.dropout)
         words = [dropout(text.words, train=train) for text in texts]
         read = lambda name: Tape(config.dim, self.dtype, name=name)
-        with part("recurrent"):
+        with scope("recurrent"):
             first, within_first, _ = read("first")(words[0], texts[0].valid)
             source = first, texts[0].valid
             second, within_second, fused = read("second")(words[1], texts[1].valid, source)
-        with part("head"):
+        with scope("head"):
             means = []
             for state, text in zip((first, second), texts, strict=True):
                 count = jnp.maximum(text.valid.sum(1, keepdims=True), 1)

@@ -25,7 +25,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class MatchLSTMModule(AttendingModule):
         """Logits, and the attention of the hypothesis to the premise without the empty word."""
         dim, dropout = self.config.dim, Dropout(self.config.dropout)
         lstm = LSTM(texts[0].words.shape[-1], dim, self.dtype, name="lstm")
-        with part("recurrent"):
+        with scope("recurrent"):
             premise, hypothesis = (
                 lstm(dropout(text.words, train=train), text.valid)[0] for text in texts
             )
@@ -75,7 +75,7 @@ class MatchLSTMModule(AttendingModule):
         bias = self.param("weight_bias", nn.initializers.zeros, ())
         match = LSTM(2 * dim, dim, self.dtype, name="match_lstm")
         first, recurrent = match.start(premise), match.weights()
-        with part("attention"):
+        with scope("attention"):
 
             def step(state: Any, inputs: tuple[Array, Array, Array]) -> tuple[Any, Array]:
                 of_word, h, real = inputs
@@ -90,6 +90,6 @@ class MatchLSTMModule(AttendingModule):
 
             steps = (of_hypothesis, hypothesis, texts[1].valid)
             last, weights = jax.lax.scan(step, first, tuple(jnp.swapaxes(x, 0, 1) for x in steps))
-        with part("head"):
+        with scope("head"):
             logits = self._output(dropout(last.hidden, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1)[..., :-1])]]

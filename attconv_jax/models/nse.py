@@ -24,7 +24,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class NSEModule(AttendingModule):
         bias = self.param("compose_bias", nn.initializers.zeros, (2 * dim,))
         recurrent = write.weights()
         last, maps = [], []
-        with part("attention"):
+        with scope("attention"):
             for number, text in enumerate(texts):
                 words = dropout(text.words, train=train)
                 opened, _ = read(words, text.valid)
@@ -86,7 +86,7 @@ class NSEModule(AttendingModule):
                 (_, state), weights = jax.lax.scan(step, first, steps)
                 last.append(state.hidden)
                 maps.append(AttentionMap(number, number, jnp.swapaxes(weights, 0, 1)))
-        with part("head"):
+        with scope("head"):
             first, second = last
             joined = jnp.concatenate([first, second, first - second, first * second], -1)
             layers = ReluLayers(

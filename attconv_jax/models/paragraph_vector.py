@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 from attconv_jax.models.base import Losses, PairModel, PairModule, Text
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,13 +67,13 @@ class ParagraphVectorModule(PairModule):
         table = texts[0].table.astype(jnp.float32)
         bias = jnp.asarray(self.param("bias", nn.initializers.zeros, (table.shape[0],)))
         vectors, loss = [], jnp.zeros(texts[0].ids.shape[0])
-        with part("embedding"):
+        with scope("embedding"):
             for text in texts:
                 fixed = jax.lax.stop_gradient((table, bias))
                 inferred = jax.lax.stop_gradient(self._infer(text, *fixed))
                 vectors.append(inferred)
                 loss = loss + self._loss(inferred, text, table, bias)
-        with part("head"):
+        with scope("head"):
             joined = Dropout(self.config.dropout)(jnp.concatenate(vectors, -1), train=train)
             return self._output(joined), {"words": loss}
 

@@ -32,7 +32,7 @@ from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ class RecurrentPoolingModule(PairModule):
     ) -> tuple[Array, list[list[AttentionMap]], Array]:
         config, width = self.config, texts[0].words.shape[-1]
         lstm = Bidirectional(LSTM, width, config.dim, self.dtype, name="lstm")
-        with part("recurrent"):
+        with scope("recurrent"):
             states = [lstm(text.words, text.valid)[0] for text in texts]
         penalty, maps = jnp.zeros(texts[0].ids.shape[0]), []
         if config.pooling == "max":
@@ -96,7 +96,7 @@ class RecurrentPoolingModule(PairModule):
             joined = jnp.concatenate(pooled, -1)
         else:
             attend = Means(config.rows, config.attention_dim, self.dtype, name="attention")
-            with part("attention"):
+            with scope("attention"):
                 means, weights = zip(
                     *(attend(x, text.valid) for x, text in zip(states, texts, strict=True)),
                     strict=True,
@@ -112,7 +112,7 @@ class RecurrentPoolingModule(PairModule):
                 )
                 joined = first * second
             joined = joined.reshape(joined.shape[0], -1)
-        with part("head"):
+        with scope("head"):
             sizes = (config.hidden,) * len(texts)
             joined = ReluLayers(sizes, config.dropout, self.dtype, name="hidden")(
                 joined, train=train

@@ -36,7 +36,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import GRU, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SentenceRankModule(AttendingModule):
             encode(dropout(text.words, train=train), text.valid)[0] for text in texts
         )
         match = lambda name: Match(dim, self.dtype, name=name)
-        with part("attention"):
+        with scope("attention"):
             x, to_question = match("match")(
                 of_sentence, of_question, sentence.valid, question.valid
             )

@@ -30,7 +30,7 @@ from common_jax.errors import UserError
 from common_jax.fields import require_rates, require_sizes
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 Tree = Any  # a word's index, a pair of trees, or None for an empty tree
 _ESCAPED = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
@@ -171,11 +171,11 @@ class TreeCNNModule(PairModule):
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")
         over = TreeConvolution(config.dim, name="tree")
         features = []
-        with part("recurrent"):
+        with scope("recurrent"):
             for text in texts:
                 words = project(dropout(text.words, train=train)).astype(jnp.float32)
                 features.append(over(words, text.valid, text.inputs[BinaryParse.key]))
-        with part("head"):
+        with scope("head"):
             u, v = features
             joined = jnp.concatenate([u, v, u - v, u * v], -1)
             layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")

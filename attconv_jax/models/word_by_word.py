@@ -24,7 +24,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, State
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,13 +60,13 @@ class WordByWordModule(AttendingModule):
         project = Dense(dim, ("embed", "mlp"), self.dtype, name="project")
         words = [dropout(project(text.words), train=train) for text in texts]
         read = lambda name: LSTM(dim, dim, self.dtype, name=name)
-        with part("recurrent"):
+        with scope("recurrent"):
             premise, last = read("premise")(words[0], texts[0].valid)
             begin = State(jnp.zeros_like(last.hidden), last.cell)
             hypothesis, end = read("hypothesis")(words[1], texts[1].valid, begin)
         matrices = {name: matrix(self, name, dim, dim) for name in ("y", "h", "r", "t", "p", "x")}
         weight = self.param("w", nn.initializers.normal(dim**-0.5), (dim,))
-        with part("attention"):
+        with scope("attention"):
             of_premise, of_hypothesis = premise @ matrices["y"], hypothesis @ matrices["h"]
 
             def step(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -78,7 +78,7 @@ class WordByWordModule(AttendingModule):
 
             steps = jnp.swapaxes(of_hypothesis, 0, 1), jnp.swapaxes(texts[1].valid, 0, 1)
             r, weights = jax.lax.scan(step, jnp.zeros_like(last.hidden), steps)
-        with part("head"):
+        with scope("head"):
             joined = jnp.tanh(r @ matrices["p"] + end.hidden @ matrices["x"])
             logits = self._output(dropout(joined, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1))]]

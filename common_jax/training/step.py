@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Int, Num
 
 from common_jax.data.batches import Batch
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import activations_on, row_shards
 from common_jax.training.mesh import batch_sharding, replicated
 from common_jax.training.multihost import with_compile_barrier
@@ -47,7 +47,7 @@ def make_train_step(task: Task, mesh: Mesh, abstract: TrainState | None = None) 
         key = jax.random.fold_in(key, state.step)
         with activations_on(mesh):
             sums, gradient = _summed_gradient(task, state.params, batch, key, config.accumulate)
-        with part("optimizer"):
+        with scope("optimizer"):
             state, metrics = apply(state, sums, gradient)
         real, positions = task.count_units(batch)
         return state, {**metrics, "real": real, "positions": jnp.int32(positions)}

@@ -17,7 +17,7 @@ from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import spread
 from qanet_jax.layers import ATTENTION, Highway, Words, named, trilinear, vectors
 from qanet_jax.models.base import ReaderModel, WordsConfig
@@ -96,15 +96,15 @@ class BiDAFNetwork(nn.Module):
         encode = lambda lstm, x: lstm(self.drop(x, train=train), context.valid)[0].astype(
             self.dtype
         )
-        with part("embedding"):
+        with scope("embedding"):
             h, u = (self._contextual(words, train) for words in (context, question))
-        with part("attention"):
+        with scope("attention"):
             g = self._attention_flow(h, u, context.valid, question.valid)
-        with part("encoder"):
+        with scope("encoder"):
             m = g
             for lstm in self.modeling:
                 m = encode(lstm, m)
-        with part("pointers"):
+        with scope("pointers"):
             start = self._pointer(self.start_pointer, m, g, train)
             weights = masked_softmax(start, context.valid).astype(self.dtype)
             summary = jnp.einsum("bn,bnd->bd", weights, m)

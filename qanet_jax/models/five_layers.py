@@ -16,7 +16,7 @@ from common_jax.convolution import Convolution, TableConvolution
 from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import platform, spread
 from common_jax.stack import unrolled
 from common_jax.text.vocabulary import UNKNOWN
@@ -106,14 +106,14 @@ class FiveLayerNetwork(nn.Module):
         self, context: Words, question: Words, *, train: bool
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
         """Logits of the answer's first and last word; very negative at padding."""
-        with part("embedding"):
+        with scope("embedding"):
             c, q = (self._encode(words, train) for words in (context, question))
-        with part("attention"):
+        with scope("attention"):
             x = self.context_query_attention(c, q, context.valid, question.valid)
             x = self.dropout(self.context_query_projection(x), train=train)
-        with part("encoder"):
+        with scope("encoder"):
             *_, m0, m1, m2 = self._passes(x, context.valid, train)
-        with part("pointers"):
+        with scope("pointers"):
             start = self.start_pointer(jnp.concatenate([m0, m1], axis=-1))[..., 0]
             end = self.end_pointer(jnp.concatenate([m0, m2], axis=-1))[..., 0]
             return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
