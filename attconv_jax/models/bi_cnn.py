@@ -80,7 +80,8 @@ class BiCNNModule(PairModule):
         return self(texts, train=False), [[] for _ in self.layers]
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        states, valid = [text.words for text in texts], [text.valid for text in texts]
+        states = [text.words for text in texts]
+        valid = [text.valid for text in texts]
         with scope("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
