@@ -144,11 +144,13 @@ class LocalAttention(SelfAttention):
             return None
 
         # t, P and D
+        positions = mask.query_positions(length)
+        words = mask.query_lengths(length).astype(jnp.float32)[..., None]
         hidden = None
         if choice.predicts:
             hidden = nn.tanh(self.prediction(query.reshape(batch, length, -1).astype(jnp.float32)))
-        centres = self._centres(hidden, mask, length)
-        windows = self._windows(hidden, mask, length)
+        centres = self._centres(hidden, positions, words)
+        windows = self._windows(hidden, words)
 
         # of each local head
         shape = (batch, length, choice.local_heads)
@@ -158,21 +160,22 @@ class LocalAttention(SelfAttention):
         return Gaussian(centre, window, self.num_heads - choice.local_heads, choice.form)
 
     def _centres(
-        self, hidden: Float[Array, "B T W"] | None, mask: Mask, length: int
-    ) -> Float[Array, "b T h"]:
+        self,
+        hidden: Float[Array, "B T W"] | None,
+        positions: Int[Array, "b T"],
+        words: Float[Array, "c T 1"],
+    ) -> Float[Array, "d T h"]:
         """P, in the row."""
-        positions = mask.query_positions(length)
-        start = (jnp.arange(length)[None] - positions).astype(jnp.float32)[..., None]
+        in_row = jnp.arange(positions.shape[1])[None]
+        start = (in_row - positions).astype(jnp.float32)[..., None]
         if self.choice.centre == "own":
             return start + positions.astype(jnp.float32)[..., None]
-        words = mask.query_lengths(length).astype(jnp.float32)[..., None]
         return start + (words - 1) * nn.sigmoid(self.centre(hidden))
 
     def _windows(
-        self, hidden: Float[Array, "B T W"] | None, mask: Mask, length: int
-    ) -> Float[Array, "b t h"]:
+        self, hidden: Float[Array, "B T W"] | None, words: Float[Array, "c T 1"]
+    ) -> Float[Array, "d t h"]:
         """D."""
         if self.choice.window == "fixed":
             return jnp.full((1, 1, 1), self.choice.width)
-        words = mask.query_lengths(length).astype(jnp.float32)[..., None]
         return words * nn.sigmoid(self.window(hidden)) + LEAST
