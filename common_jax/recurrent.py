@@ -177,11 +177,11 @@ def _cudnn(
         *(state[None] for state in initial),
         weights,
         jnp.maximum(lengths, 1),
-        input_size=x.shape[-1],
-        hidden_size=size,
-        num_layers=1,
-        dropout=0.0,
-        bidirectional=False,
+        x.shape[-1],
+        size,
+        1,  # layer
+        0.0,  # dropout
+        False,  # not in both directions
     )
 
     # zeros at padding, and the initial state for empty texts
