@@ -186,9 +186,8 @@ def _cudnn(
 
     # zeros at padding, and the initial state for empty texts
     hidden = flipped(hidden, lengths) if reverse else hidden
-    return jnp.where(valid[..., None], hidden, 0), kept(
-        lengths > 0, State(last[0], cell[0]), initial
-    )
+    ends = kept(lengths > 0, State(last[0], cell[0]), initial)
+    return jnp.where(valid[..., None], hidden, 0), ends
 
 
 def flipped(x: Float[Array, "B T D"], lengths: Int[Array, "B"]) -> Float[Array, "B T D"]:
