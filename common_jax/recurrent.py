@@ -30,7 +30,7 @@ def kept(is_word: Bool[Array, "B"], new: Any, old: Any) -> Any:
     """The tree of arrays [B, ...] after a step of a loop over words: `new` where there is a word,
     `old`, a tree or a number, at padding."""
 
-    def select(new: Array, old: Array | float) -> Array:
+    def select(new: Array, old: Any) -> Array:
         return jnp.where(jnp.expand_dims(is_word, tuple(range(1, new.ndim))), new, old)
 
     if isinstance(old, int | float):
