@@ -43,7 +43,7 @@ class Stack(nn.Module):
         spans: Sequence[tuple[int, tuple]],
         *,
         train: bool,
-        each: tuple[Shaped[Array, "L ..."], ...] = (),
+        stacked: tuple[Shaped[Array, "L ..."], ...] = (),
     ) -> Float[Array, "B T D"]:
         """Runs the layers, lowest first.
 
@@ -52,12 +52,12 @@ class Stack(nn.Module):
           spans: numbers of layers and their further inputs: ((3, (mask,)), ...); the numbers sum
             to `length`.
           train: whether dropout is on.
-          each: stacked inputs; layer i gets slice i of each, after the inputs of its span.
+          stacked: inputs [L, ...]; layer i gets their slices i, after the inputs of its span.
         """
         # the layers' parameters and keys
         assert sum(count for count, _ in spans) == self.length, spans
         layer = self.layer()
-        first = (*spans[0][1], *(a[0] for a in each))
+        first = (*spans[0][1], *(a[0] for a in stacked))
         params = self._params(layer, x, first)
         if self.is_initializing():
             return x  # only shapes matter, and layers keep them
@@ -75,7 +75,7 @@ class Stack(nn.Module):
 
         # all layers, unrolled
         if unroll:
-            layers = _unstack((params, keys, each), self.length)
+            layers = _unstack((params, keys, stacked), self.length)
             layer_inputs = [inputs for count, inputs in spans for _ in range(count)]
             for scanned, inputs in zip(layers, layer_inputs, strict=True):
                 x = run(x, scanned, inputs)
@@ -83,7 +83,7 @@ class Stack(nn.Module):
 
         # or in a loop for each span
         def run_span(x: Array, start: int, count: int, inputs: tuple) -> Array:
-            scanned = jax.tree.map(lambda a: a[start : start + count], (params, keys, each))
+            scanned = jax.tree.map(lambda a: a[start : start + count], (params, keys, stacked))
             return jax.lax.scan(lambda x, scanned: (run(x, scanned, inputs), None), x, scanned)[0]
 
         start = 0

@@ -42,11 +42,11 @@ class AttentionSettings:
     implementation: Literal["auto", "dense", "banded"]
     dtype: Any
 
-    def layer(self, kind: Callable[..., Layer], **fields: Any) -> Layer:
+    def layer(self, layer_class: Callable[..., Layer], **fields: Any) -> Layer:
         """A layer of attention with these settings.
 
         Args:
-          kind: `common_jax.layers.SelfAttention`, `MultiHeadAttention` or a subclass.
+          layer_class: `common_jax.layers.SelfAttention`, `MultiHeadAttention` or a subclass.
           fields: the subclass's, or those that differ from the settings.
         """
         settings: dict[str, Any] = {
@@ -56,7 +56,7 @@ class AttentionSettings:
             "implementation": self.implementation,
             "dtype": self.dtype,
         }
-        return kind(**{**settings, **fields})
+        return layer_class(**{**settings, **fields})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,11 +33,11 @@ class ConvolutionLayers(nn.Module):
     ) -> Float[Array, "B T D"]:
         choice = self.choice
         settings = self.settings
-        kind = convolution_class(choice.kind)
+        layer_class = convolution_class(choice.kind)
         for number in range(choice.count):
             norm = LayerNorm(name=f"norm_{number}")
             name = f"convolution_{number}"
-            convolution = kind(settings.dim, choice.width, settings.dtype, name=name)
+            convolution = layer_class(settings.dim, choice.width, settings.dtype, name=name)
             y = norm(x) if settings.norm == "pre" else x
             y = nn.relu(convolution(y, mask.query_segments))
             x = x + Dropout(settings.dropout)(y, train=train)

@@ -95,13 +95,13 @@ class CandidateScores(nn.Module):
         if self.config.choice == "random":
             possible = candidate_sum(inside & ~repeated) > 0
             scores = jnp.where(possible, 1.0 + _noise(context, question, starts), MASKED)
-            other = MASKED
+            elsewhere = MASKED
         else:
             scores = self._scores(context, question, kinds, candidate_sum, repeated)
-            other = 0.0
+            elsewhere = 0.0
 
         # at both ends
-        logits = (jnp.where(edge, scores, other) for edge in (starts, ends))
+        logits = (jnp.where(edge, scores, elsewhere) for edge in (starts, ends))
         return tuple(jnp.where(context.valid, x, MASKED) for x in logits)
 
     def _scores(

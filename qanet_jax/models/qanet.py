@@ -158,10 +158,10 @@ class EncoderBlock(nn.Module):
             return nn.relu(convolution(jnp.where(valid[..., None], y, 0)))
 
         if config.convolution != "none":
-            kind = convolution_class(config.convolution)
+            layer_class = convolution_class(config.convolution)
             for number in range(self.convs):
                 name = f"convolution_{number}"
-                convolution = kind(config.dim, self.kernel, self.dtype, name=name)
+                convolution = layer_class(config.dim, self.kernel, self.dtype, name=name)
                 yield name, functools.partial(convolved, convolution)
 
         # self-attention
@@ -213,7 +213,7 @@ class Encoder(nn.Module):
         )
         stack = Stack(block, self.blocks, config.unroll, config.remat, params_name="blocks")
         nn.share_scope(self, stack)
-        x = stack(x, [(self.blocks, (valid, positions))], train=train, each=sublayer_weights)
+        x = stack(x, [(self.blocks, (valid, positions))], train=train, stacked=sublayer_weights)
         return LayerNorm(name="norm")(x) if config.final_norm else x
 
     def _weights(self, train: bool) -> Float[Array, "L S"]:
