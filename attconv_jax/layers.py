@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from common_jax.attention.dense import product
+from common_jax.attention.dense import einsum
 from common_jax.convolution import Convolution
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
-from common_jax.scopes import part
+from common_jax.pieces import join, map_pieces, split
+from common_jax.scopes import scope
 from common_jax.sharding import gathered
 
 Features = Literal["states", "unigram", "phrase", "multigranular"]
@@ -41,7 +42,9 @@ class GatedConvolution(nn.Module):
 
     @nn.compact
     def __call__(self, states: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        convolution = lambda name: Convolution(states.shape[-1], self.width, self.dtype, name=name)
+        def convolution(name: str) -> Convolution:
+            return Convolution(states.shape[-1], self.width, self.dtype, name=name)
+
         transform = jnp.tanh(convolution("transform")(states))
         if not self.gate:
             return transform
@@ -89,11 +92,17 @@ class Energy(nn.Module):
         self, source: Float[Array, "B T F"], focus: Float[Array, "B S G"]
     ) -> Float[Array, "B T S"]:
         dim = focus.shape[-1]
-        project = lambda name: Dense(dim, ("embed", "mlp"), self.dtype, use_bias=False, name=name)
+
+        def project(name: str) -> Dense:
+            return Dense(dim, ("embed", "mlp"), self.dtype, use_bias=False, name=name)
+
+        # Eq. 1 and 2
         if self.kind != "dot":
             source = project("source")(source)
         if self.kind != "additive":
             return jnp.einsum("btf,bsf->bts", source, focus, preferred_element_type=jnp.float32)
+
+        # Eq. 3
         focus = project("focus")(focus)
         weight = self.param("weight", nn.initializers.normal(dim**-0.5), (dim,)).astype(self.dtype)
         return additive_energies(source, focus, weight)
@@ -119,18 +128,21 @@ def _energies_forward(source, focus, weight):
         return products.sum(-1, dtype=jnp.float32)
 
     def in_pieces(source, focus, weight):
-        def of_text(text):
-            words, focus = text
-            energies = lambda words: product("tsg,g->ts", _hidden(words, focus), weight)
-            return jax.lax.map(energies, words)
+        def energies_of_text(text):
+            source, focus = text
 
-        energies = jax.lax.map(of_text, (_cut(source, focus), focus))
-        return _joined(energies, source)
+            def energies(words):
+                return einsum("tsg,g->ts", _hidden(words, focus), weight)
+
+            return map_pieces(energies, (source,), 0, _words_of_a_piece(source, focus))
+
+        return jax.lax.map(energies_of_text, (source, focus))
 
     # an export's symbolic length cannot be divided into pieces
     symbolic = not isinstance(source.shape[1] * focus.shape[1], int)
-    compute = at_once if symbolic else functools.partial(_on_cpu, in_pieces, at_once)
-    return compute(source, focus, weight), (source, focus, weight)
+    residuals = (source, focus, weight)
+    energies = at_once(*residuals) if symbolic else _on_cpu(in_pieces, at_once, *residuals)
+    return energies, residuals
 
 
 def _energies_backward(residuals, cotangent):
@@ -142,26 +154,32 @@ def _energies_backward(residuals, cotangent):
         return slope.sum(2), slope.sum(1), jnp.einsum("bts,btsg->g", cotangent, hidden)
 
     def in_pieces(source, focus, weight, cotangent):
-        def of_text(d_weight, text):
-            words, focus, cotangent = text
+        # a piece of a text's words: adds to the gradients of w and of the other text
+        def piece(totals, inputs, focus):
+            d_weight, d_focus = totals
+            words, cotangent = inputs
+            hidden = _hidden(words, focus).astype(wide)
+            slope = cotangent[..., None] * (1 - hidden * hidden)
+            d_weight = d_weight + jnp.einsum("ts,tsg->g", cotangent, hidden)
+            # as a product: XLA's sum over a first axis is 20 times as slow on a CPU
+            d_focus = d_focus + jnp.einsum("t,tsg->sg", jnp.ones(len(slope), wide), slope)
+            return (d_weight, d_focus), slope.sum(1)
 
-            def piece(totals, words):
-                (d_weight, d_focus), (words, cotangent) = totals, words
-                hidden = _hidden(words, focus).astype(wide)
-                slope = cotangent[..., None] * (1 - hidden * hidden)
-                d_weight = d_weight + jnp.einsum("ts,tsg->g", cotangent, hidden)
-                # as a product: XLA's sum over a first axis is 20 times as slow on a CPU
-                over_words = jnp.einsum("t,tsg->sg", jnp.ones(len(slope), wide), slope)
-                return (d_weight, d_focus + over_words), slope.sum(1)
+        # a text: all of its pieces
+        def text(d_weight, inputs):
+            source, focus, cotangent = inputs
+            size = _words_of_a_piece(source, focus)
+            pieces = (split(source, 0, size), split(cotangent, 0, size))
+            zeros = (d_weight, jnp.zeros(focus.shape, wide))
+            of_piece = functools.partial(piece, focus=focus)
+            (d_weight, d_focus), d_words = jax.lax.scan(of_piece, zeros, pieces)
+            return d_weight, (join(d_words, 0, len(source)), d_focus)
 
-            start = d_weight, jnp.zeros(focus.shape, wide)
-            (d_weight, d_focus), d_words = jax.lax.scan(piece, start, (words, cotangent))
-            return d_weight, (d_words, d_focus)
-
-        texts = _cut(source, focus), focus, _cut(cotangent, focus)
-        d_weight, (d_source, d_focus) = jax.lax.scan(of_text, jnp.zeros(weight.shape, wide), texts)
+        zeros = jnp.zeros(weight.shape, wide)
+        d_weight, gradients = jax.lax.scan(text, zeros, (source, focus, cotangent))
+        d_source, d_focus = gradients
         scale = weight.astype(wide)[None, None]
-        return _joined(d_source, source) * scale, d_focus * scale, d_weight
+        return d_source * scale, d_focus * scale, d_weight
 
     gradients = _on_cpu(in_pieces, at_once, *residuals, cotangent)
     return tuple(g.astype(x.dtype) for g, x in zip(gradients, residuals, strict=True))
@@ -178,21 +196,8 @@ def _hidden(words: Float[Array, "*b T G"], focus: Float[Array, "*b S G"]):
     return jnp.tanh(jnp.expand_dims(words, -2) + jnp.expand_dims(focus, -3))
 
 
-def _cut(
-    x: Float[Array, "B T F"], focus: Float[Array, "B S G"]
-) -> Float[Array, "B pieces words F"]:
-    """Splits the words of each text into pieces, the last one padded with zeros."""
-    rows, length, width = x.shape
-    words = min(length, max(1, _PIECE // (focus.shape[1] * focus.shape[2])))
-    pieces = -(-length // words)
-    padded = jnp.pad(x, ((0, 0), (0, pieces * words - length), (0, 0)))
-    return padded.reshape(rows, pieces, words, width)
-
-
-def _joined(
-    pieces: Float[Array, "B pieces words F"], x: Float[Array, "B T _"]
-) -> Float[Array, "B T F"]:
-    return pieces.reshape(x.shape[0], -1, pieces.shape[-1])[:, : x.shape[1]]
+def _words_of_a_piece(source: Float[Array, "T G"], focus: Float[Array, "S G"]) -> int:
+    return min(len(source), max(1, _PIECE // focus.size))
 
 
 class Head(nn.Module):
@@ -214,8 +219,7 @@ class Head(nn.Module):
     dtype: Any
 
     def setup(self):
-        hidden = lambda: Dense(self.dim, ("embed", "mlp"), self.dtype)
-        self.hidden = [hidden(), hidden()]
+        self.hidden = [Dense(self.dim, ("embed", "mlp"), self.dtype) for _ in range(2)]
         self.output = Dense(self.labels, ("mlp", "labels"), jnp.float32)
 
     def __call__(
@@ -231,13 +235,18 @@ class Head(nn.Module):
           pooled: one or two texts.
           further: features of the logistic regression only.
         """
-        with part("head"):
+        with scope("head"):
+            # composition
             pooled = [self.dropout(text, train=train) for text in pooled]
-            product = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
-            outputs = [jnp.concatenate([*pooled, *product], axis=-1)]
+            products = [pooled[0] * pooled[1]] if len(pooled) == 2 else []
+            outputs = [jnp.concatenate([*pooled, *products], axis=-1)]
+
+            # hidden layers
             for hidden in self.hidden:
                 above = nn.leaky_relu(hidden(outputs[-1]), SLOPE)
                 outputs.append(self.dropout(above, train=train))
+
+            # logistic regression over all of them
             outputs = [output.astype(jnp.float32) for output in (*outputs, *further)]
             return self.output(jnp.concatenate(outputs, axis=-1))
 

@@ -21,7 +21,7 @@ from common_jax.inputs import columns_of
 from common_jax.io.parameters import named_parameters
 from common_jax.layers import DROPOUT
 from common_jax.numerics import random_key
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.training.task import Params, Scores, Task, preparation_of
 from common_jax.training.word_level import WordLevelTask
 
@@ -79,7 +79,7 @@ class SentenceClassification(WordLevelTask[Config]):
             losses, further = self._ranking_losses(params, batch, key)
         else:
             logits, further = self.matched(params, batch, key)
-            with part("loss"):
+            with scope("loss"):
                 losses = -jnp.take_along_axis(
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]

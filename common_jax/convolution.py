@@ -1,6 +1,6 @@
-"""Convolutions over positions, full and depthwise separable."""
+"""Convolutions over positions, ordinary and depthwise separable."""
 
-from typing import Any
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
@@ -16,8 +16,8 @@ Segments = Bool[Array, "*b T"] | Int[Array, "*b T"]  # as in `Mask`
 
 
 class Convolution(nn.Module):
-    """A convolution with bias over the second-to-last axis. Positions beyond the ends, in other
-    `segments` and at padding are read as zeros.
+    """The ordinary convolution, with bias, over the second-to-last axis. Positions beyond the ends,
+    in other `segments` and at padding are read as zeros.
 
     Computed as a sum over `width` shifted inputs, since XLA's convolutions of many short inputs are
     several times slower on a CPU.
@@ -45,10 +45,11 @@ class Convolution(nn.Module):
         self, dim: int
     ) -> tuple[Float[Array | np.ndarray, "W {dim} F"], Float[Array | np.ndarray, "F"]]:
         """Kernel and bias."""
-        named, shape = nn.with_logical_partitioning, (self.width, dim, self.size)
+        named = nn.with_logical_partitioning
         glorot = named(nn.initializers.xavier_uniform(), (None, "embed", "mlp"))
-        kernel = self.param("kernel", glorot, shape)
-        return kernel, self.param("bias", named(nn.initializers.zeros, ("mlp",)), shape[2:])
+        zeros = named(nn.initializers.zeros, ("mlp",))
+        kernel = self.param("kernel", glorot, (self.width, dim, self.size))
+        return kernel, self.param("bias", zeros, (self.size,))
 
 
 class TableConvolution(Convolution):
@@ -75,27 +76,28 @@ def shifted(
 ) -> list[Shaped[Array, "*b T D"]]:
     """x shifted for each tap of a filter; zeros beyond the ends, in other segments than the
     position's, and at padding."""
-    shifts = lambda x: [
-        jax.lax.slice_in_dim(
-            jnp.pad(x, [*[(0, 0)] * (x.ndim - 2), (width // 2, width // 2), (0, 0)]),
-            at,
-            at + x.shape[-2],
-            axis=-2,
-        )
-        for at in range(width)
-    ]
     if segments is None:
-        return shifts(x)
+        return _shifted(x, width)
     ids = segments[..., None]
     return [
         jnp.where((shifted_ids == ids) & valid(ids), shifted_x, 0)
-        for shifted_x, shifted_ids in zip(shifts(x), shifts(ids), strict=True)
+        for shifted_x, shifted_ids in zip(_shifted(x, width), _shifted(ids, width), strict=True)
+    ]
+
+
+def _shifted(x: Array, width: int) -> list[Array]:
+    """`shifted` in rows of one segment."""
+    half = width // 2
+    ends = [*[(0, 0)] * (x.ndim - 2), (half, half), (0, 0)]
+    length = x.shape[-2]
+    return [
+        jax.lax.slice_in_dim(jnp.pad(x, ends), tap, tap + length, axis=-2) for tap in range(width)
     ]
 
 
 class SeparableConvolution(nn.Module):
-    """A depthwise, then a pointwise convolution (Chollet 2016). Positions beyond the ends, in other
-    `segments` and at padding are read as zeros."""
+    """The separable convolution: depthwise, then pointwise (Chollet 2016). Positions beyond the
+    ends, in other `segments` and at padding are read as zeros."""
 
     size: int
     width: int
@@ -112,6 +114,11 @@ class SeparableConvolution(nn.Module):
         return Dense(self.size, ("embed", "mlp"), self.dtype, name="pointwise")(filtered)
 
 
+def convolution_class(kind: Literal["ordinary", "separable"]) -> Any:
+    """`Convolution` or `SeparableConvolution`."""
+    return Convolution if kind == "ordinary" else SeparableConvolution
+
+
 @jax.custom_vjp
 def depthwise(
     x: Float[Array, "B T D"], filters: Float[Array, "W D"], segments: Segments | None
@@ -121,7 +128,8 @@ def depthwise(
     The backward pass stores x instead of its W shifted copies.
     """
     taps = filters.astype(x.dtype)
-    return sum(x * taps[at, None, None] for at, x in enumerate(shifted(x, len(taps), segments)))
+    inputs = shifted(x, len(taps), segments)
+    return sum(x * taps[tap, None, None] for tap, x in enumerate(inputs))
 
 
 def _depthwise_forward(x, filters, segments):

@@ -56,10 +56,12 @@ def _random16(key: Key[Array, ""], shape: tuple[int, ...]) -> jax.Array:
     Element (i, j), with j over all axes but the first, depends on i, j and the key alone, not on
     the sharding.
     """
+    # a word for each two elements of a row
     first, *trailing = shape or (1,)
     elements = math.prod(trailing)
     size = (first, -(-elements // 2))
     row, column = (jax.lax.broadcasted_iota(jnp.uint32, size, axis) for axis in (0, 1))
+
     # the barrier makes XLA compute the words once for both halves
     words = jax.lax.optimization_barrier(threefry(key, row, column)[0])
     halves = [words.astype(jnp.uint16), (words >> jnp.uint32(16)).astype(jnp.uint16)]
@@ -74,12 +76,17 @@ def threefry(
     `jax.random.bits` runs the rounds on a CPU in a loop over arrays in memory, to compile faster,
     and adds two words to one; written out, the rounds are one pass.
     """
+    # three words of the key
     first, second = jax.random.key_data(key).reshape(-1)[:2]
     keys = (first, second, first ^ second ^ jnp.uint32(0x1BD11BDA))
-    high, low = high + keys[0], low + keys[1]
+    high = high + keys[0]
+    low = low + keys[1]
+
+    # 20 rounds, with two words of the key added after each four
     for group in range(5):
         for distance in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
-            left, right = jnp.uint32(distance), jnp.uint32(32 - distance)
+            left = jnp.uint32(distance)
+            right = jnp.uint32(32 - distance)
             high = high + low
             low = ((low << left) | (low >> right)) ^ high
         high = high + keys[(group + 1) % 3]

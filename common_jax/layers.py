@@ -71,8 +71,14 @@ def _layer_norm_forward(x, scale, bias):
 def _layer_norm_backward(residuals, cotangent):
     x, mean, inverse, scale = residuals
     normalised = (x.astype(jnp.float32) - mean) * inverse
-    cotangent, rows = cotangent.astype(jnp.float32), tuple(range(x.ndim - 1))
-    d_scale, d_bias = (cotangent * normalised).sum(rows), cotangent.sum(rows)
+    cotangent = cotangent.astype(jnp.float32)
+
+    # of scale and bias, over all positions
+    rows = tuple(range(x.ndim - 1))
+    d_scale = (cotangent * normalised).sum(rows)
+    d_bias = cotangent.sum(rows)
+
+    # of x: without its parts along the mean and along x
     scaled = cotangent * scale.reshape(*(1,) * len(rows), -1)
     along = (scaled * normalised).mean(-1, keepdims=True)
     d_x = inverse * (scaled - scaled.mean(-1, keepdims=True) - normalised * along)
@@ -95,22 +101,30 @@ def product(
     return jax.lax.dot_general(x, weights, (((x.ndim - 1,), (0,)), ((), ())))
 
 
+def _product_forward(x, weights, axes):
+    return product(x, weights, axes), (x, weights)
+
+
 def _product_backward(axes, residuals, cotangent):
     x, weights = residuals
-    last, positions = x.ndim - 1, tuple(range(x.ndim - 1))
+    last = x.ndim - 1
+
+    # of x
     gathered_weights = gathered(weights.astype(x.dtype), *axes)
     d_x = jax.lax.dot_general(cotangent, gathered_weights, (((last,), (1,)), ((), ())))
+
+    # of W, over all positions
+    positions = tuple(range(last))
     if platform() == "cpu":  # lacks some products of bfloat16 with a float32 result
-        x, cotangent = x.astype(jnp.float32), cotangent.astype(jnp.float32)
+        x = x.astype(jnp.float32)
+        cotangent = cotangent.astype(jnp.float32)
     d_weights = jax.lax.dot_general(
         x, cotangent, ((positions, positions), ((), ())), preferred_element_type=jnp.float32
     )
     return d_x, d_weights.astype(weights.dtype)
 
 
-product.defvjp(
-    lambda x, weights, axes: (product(x, weights, axes), (x, weights)), _product_backward
-)
+product.defvjp(_product_forward, _product_backward)
 
 
 @jax.custom_vjp
@@ -119,12 +133,16 @@ def add_bias(x: Float[Array, "*b F"], bias: Float[Array | np.ndarray, "F"]) -> F
     return x + bias.astype(x.dtype).reshape(*(1,) * (x.ndim - 1), -1)
 
 
+def _add_bias_forward(x, bias):
+    return add_bias(x, bias), None
+
+
 def _add_bias_backward(_, cotangent):
     total = cotangent.sum(tuple(range(cotangent.ndim - 1)), dtype=jnp.float32)
     return cotangent, total
 
 
-add_bias.defvjp(lambda x, bias: (add_bias(x, bias), None), _add_bias_backward)
+add_bias.defvjp(_add_bias_forward, _add_bias_backward)
 
 
 class Dense(nn.Module):
@@ -187,8 +205,9 @@ class _Heads(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        project = functools.partial(Dense, self.dim, ("embed", "heads"), self.dtype)
-        self.query, self.key, self.value = project(), project(), project()
+        self.query = Dense(self.dim, ("embed", "heads"), self.dtype)
+        self.key = Dense(self.dim, ("embed", "heads"), self.dtype)
+        self.value = Dense(self.dim, ("embed", "heads"), self.dtype)
         self.out = Dense(self.dim, ("heads", "embed"), self.dtype)
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Bias | None:
@@ -204,12 +223,13 @@ class _Heads(nn.Module):
         self, x: Float[Array, "B T D"], memory: Float[Array, "B S D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
         """Attention of each position of `x` to those of `memory`."""
-        query = self._split(self.query(x))
-        keys_values = self._keys_values(memory)
-        heads = self._mean(query, *keys_values, mask, self.bias(query, mask), train=train)
+        query = self.split_heads(self.query(x))
+        key, value = self.keys_values(memory)
+        bias = self.bias(query, mask)
+        heads = self.weighted_values(query, key, value, mask, bias, train=train)
         return self.out(heads.reshape(x.shape))
 
-    def _mean(
+    def weighted_values(
         self,
         query: Float[Array, "B T H K"],
         key: Float[Array, "B S H K"],
@@ -236,7 +256,7 @@ class _Heads(nn.Module):
 
     def project_kv(self, memory: Float[Array, "B S D"]) -> ProjectedKV:
         """The keys and values of `memory` for `attend_cached`; decoding computes them once."""
-        key, value = self._keys_values(memory)
+        key, value = self.keys_values(memory)
         return jnp.moveaxis(key, 1, 3), heads_first(value)
 
     def attend_cached(
@@ -252,10 +272,13 @@ class _Heads(nn.Module):
           keys_values: without NaN, also where `allowed` is false.
           positions: of queries and keys, for a bias; None counts both from 0.
         """
+        # projections and positions
+        query = self.split_heads(self.query(x))
         keys, values = keys_values
-        query = self._split(self.query(x))
         if positions is None:
-            positions = jnp.arange(x.shape[1]), jnp.arange(allowed.shape[-1])
+            positions = (jnp.arange(x.shape[1]), jnp.arange(allowed.shape[-1]))
+
+        # the weighted means of the values, through W_O
         out, _ = attend(
             heads_first(query),
             jnp.swapaxes(keys, 2, 3),  # no copy: fused into the product
@@ -270,12 +293,14 @@ class _Heads(nn.Module):
         )
         return self.out(heads_first(out).reshape(x.shape))
 
-    def _keys_values(
+    def keys_values(
         self, memory: Float[Array, "B S D"]
     ) -> tuple[Float[Array, "B S H K"], Float[Array, "B S H K"]]:
-        return self._split(self.key(memory)), self._split(self.value(memory))
+        """The projections of `memory` for all heads."""
+        return self.split_heads(self.key(memory)), self.split_heads(self.value(memory))
 
-    def _split(self, x: Float[Array, "B T D"]) -> Float[Array, "B T H K"]:
+    def split_heads(self, x: Float[Array, "B T D"]) -> Float[Array, "B T H K"]:
+        """The slice of each head."""
         heads = x.reshape(*x.shape[:-1], self.num_heads, self.dim // self.num_heads)
         return spread(heads, "heads", axis=-2)
 
@@ -301,9 +326,13 @@ class SelfAttention(_Heads):
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T N T"]:
         """The attention weights."""
-        query = self._split(self.query(x))
-        inputs = query, *self._keys_values(x), mask, self.bias(query, mask)
-        return attention(*inputs, implementation="dense", return_weights=True)[1]
+        query = self.split_heads(self.query(x))
+        key, value = self.keys_values(x)
+        bias = self.bias(query, mask)
+        _, weights = attention(
+            query, key, value, mask, bias, implementation="dense", return_weights=True
+        )
+        return weights
 
 
 def sinusoids(length: SupportsInt, dim: int) -> Float[np.ndarray | Array, "T D"]:

@@ -59,14 +59,18 @@ class Mask:
         Raises:
           ValueError: for two segmentations, opposite directions, or two different head areas.
         """
-        windows = [w for w in (self.window, other.window) if w is not None]
+        # what cannot differ
         area = {(m.heads, m.head_edge) for m in (self, other) if m.heads != 1} or {(1, "truncate")}
         directions = {m.direction for m in (self, other)} - {"both"} or {"both"}
         if len(area) > 1 or len(directions) > 1:
             raise ValueError(
                 f"masks do not combine: head areas {sorted(area)}, directions {sorted(directions)}"
             )
-        (heads, head_edge), (direction,) = *area, directions
+        ((heads, head_edge),) = area
+        (direction,) = directions
+
+        # what narrows
+        windows = [w for w in (self.window, other.window) if w is not None]
         return Mask(
             query_segments=_combined_segments(self.query_segments, other.query_segments),
             key_segments=_combined_segments(self.key_segments, other.key_segments),
@@ -92,12 +96,17 @@ class Mask:
     ) -> Bool[Array, "..."]:
         """The part that depends on positions only, [1, h, T, S], for any slices of positions."""
         offset = key_positions[None, :] - query_positions[:, None]
+
+        # window and rules
         inside = jnp.ones_like(offset, bool)
         if self.window is not None:
             inside = jnp.abs(offset) <= self.window // 2
         for rule in self.rules:
             inside &= rule(offset)
-        to_left, to_right = offset <= 0, offset >= 0
+
+        # direction, which may depend on the head
+        to_left = offset <= 0
+        to_right = offset >= 0
         if self.direction == "alternate":
             even = (jnp.arange(heads) % 2 == 0)[:, None, None]
             return (inside[None] & jnp.where(even, to_left[None], to_right[None]))[None]
@@ -185,7 +194,10 @@ def head_table(heads: int, size: int, edge: HeadEdge) -> tuple[np.ndarray, np.nd
     if size > heads + 1 or (edge in ("wrap", "authors") and size > heads):
         raise ValueError(f"a window of {size} heads does not fit {heads} heads with edge {edge!r}")
     heads_in_window = np.arange(heads)[:, None] + np.arange(size)[None, :] - size // 2
-    wrapped, clamped = heads_in_window % heads, heads_in_window.clip(0, heads - 1)
+
+    # policies for those beyond the edge
+    wrapped = heads_in_window % heads
+    clamped = heads_in_window.clip(0, heads - 1)
     key_heads = wrapped if edge in ("wrap", "authors") else clamped
     value_heads = wrapped if edge == "wrap" else clamped
     inside = heads_in_window == clamped
@@ -226,6 +238,8 @@ def lengths(
     if not _has_ids(segments):
         count = segments.sum(axis=1, keepdims=True, dtype=jnp.int32)
         return jnp.where(segments, count, 0)
+
+    # from a segment's first position to the end of its run
     ends = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (0, 1)), constant_values=True)
     largest = jnp.iinfo(jnp.int32).max
     stop = jax.lax.cummin(jnp.where(ends, in_row + 1, largest), axis=1, reverse=True)

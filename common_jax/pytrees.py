@@ -23,11 +23,13 @@ def pytree(*, static: Iterable[str] = ()) -> Callable[[type[T]], type[T]]:
     constant = tuple(static)
 
     def register(kind: type[T]) -> type[T]:
+        # a dataclass, and the names of its children
         kind = dataclasses.dataclass(frozen=True)(kind)
         fields = (field.name for field in dataclasses.fields(kind))  # type: ignore[arg-type]
         names = tuple(name for name in fields if name not in constant)
         keys = tuple(map(tree_util.GetAttrKey, names))
 
+        # a node to (children, static values), and back
         def values(node: T, names: tuple[str, ...]) -> tuple[Any, ...]:
             return tuple(getattr(node, name) for name in names)
 

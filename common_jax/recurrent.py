@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.attention.dense import product as einsum
+from common_jax.attention.dense import einsum
 from common_jax.layers import add_bias, product
 from common_jax.sharding import gathered, platform, spread
 
@@ -24,6 +24,18 @@ class State(NamedTuple):
 
     hidden: Float[Array, "B H"]
     cell: Float[Array, "B H"]
+
+
+def kept(is_word: Bool[Array, "B"], new: Any, old: Any) -> Any:
+    """The tree of arrays [B, ...] after a step of a loop over words: `new` where there is a word,
+    `old`, a tree or a number, at padding."""
+
+    def select(new: Array, old: Any) -> Array:
+        return jnp.where(jnp.expand_dims(is_word, tuple(range(1, new.ndim))), new, old)
+
+    if isinstance(old, int | float):
+        return jax.tree.map(lambda new: select(new, old), new)
+    return jax.tree.map(select, new, old)
 
 
 class _Recurrent(nn.Module):
@@ -44,11 +56,14 @@ class _Recurrent(nn.Module):
     gates = 0  # matrices concatenated in each parameter
 
     def setup(self):
-        named, init, wide = nn.with_logical_partitioning, nn.initializers, self.gates * self.size
-        glorot = named(init.xavier_uniform(), _AXES)
+        named = nn.with_logical_partitioning
+        glorot = named(nn.initializers.xavier_uniform(), _AXES)
+        orthogonal = named(nn.initializers.orthogonal(), _AXES)
+        zeros = named(nn.initializers.zeros, _AXES[1:])
+        wide = self.gates * self.size
         self.kernel = self.param("kernel", glorot, (self.inputs, wide))
-        self.recurrent = self.param("recurrent", named(init.orthogonal(), _AXES), (self.size, wide))
-        self.bias = self.param("bias", named(init.zeros, _AXES[1:]), (wide,))
+        self.recurrent = self.param("recurrent", orthogonal, (self.size, wide))
+        self.bias = self.param("bias", zeros, (wide,))
 
     def __call__(
         self,
@@ -64,14 +79,14 @@ class _Recurrent(nn.Module):
         first = self.start(x) if initial is None else initial
         weights = self.weights()
 
+        # a word, which changes the state unless it is padding
         def body(state: State, word: tuple[Array, Array]) -> tuple[State, Array]:
-            projected, real = word
+            projected, is_word = word
             new = self.step(state, projected, weights)
-            selected = State(
-                *(jnp.where(real[:, None], a, b) for a, b in zip(new, state, strict=True))
-            )
-            return selected, jnp.where(real[:, None], new.hidden, 0)
+            hidden = jnp.where(is_word[:, None], new.hidden, 0)
+            return kept(is_word, new, state), hidden
 
+        # all words, in order
         words = jnp.swapaxes(self.project(x), 0, 1), jnp.swapaxes(valid, 0, 1)
         last, hidden = jax.lax.scan(body, first, words, reverse=self.reverse)
         return jnp.swapaxes(hidden, 0, 1), last
@@ -134,8 +149,8 @@ class LSTM(_Recurrent):
         added: Float[Array, "B H"] | float = 0.0,
     ) -> State:
         """The state after the next word, with a term added to its cell."""
-        gates = jnp.split(projected + self._product(state.hidden, weights), 4, axis=-1)
-        write, forget, new, read = gates
+        gates = projected + self._product(state.hidden, weights)
+        write, forget, new, read = jnp.split(gates, 4, axis=-1)
         cell = nn.sigmoid(forget + self.forget_bias) * state.cell
         cell = cell + nn.sigmoid(write) * jnp.tanh(new) + added
         return State(nn.sigmoid(read) * jnp.tanh(cell), cell)
@@ -154,6 +169,7 @@ def _cudnn(
     """An LSTM by cuDNN, which supports neither empty texts nor the backward direction alone."""
     from jax.experimental.rnn import lstm
 
+    # the layer, forward and of one word at least
     lengths = valid.sum(1, dtype=jnp.int32)
     ordered = flipped(x, lengths) if reverse else x
     hidden, last, cell = lstm(
@@ -161,12 +177,16 @@ def _cudnn(
         *(state[None] for state in initial),
         weights,
         jnp.maximum(lengths, 1),
-        *(x.shape[-1], size, 1, 0.0, False),
+        x.shape[-1],
+        size,
+        1,  # layer
+        0.0,  # dropout
+        False,  # not in both directions
     )
+
+    # zeros at padding, and the initial state for empty texts
     hidden = flipped(hidden, lengths) if reverse else hidden
-    nonempty = (lengths > 0)[:, None]
-    states = zip((last[0], cell[0]), initial, strict=True)
-    ends = State(*(jnp.where(nonempty, new, old) for new, old in states))
+    ends = kept(lengths > 0, State(last[0], cell[0]), initial)
     return jnp.where(valid[..., None], hidden, 0), ends
 
 

@@ -43,7 +43,7 @@ class Stack(nn.Module):
         spans: Sequence[tuple[int, tuple]],
         *,
         train: bool,
-        each: tuple[Shaped[Array, "L ..."], ...] = (),
+        stacked: tuple[Shaped[Array, "L ..."], ...] = (),
     ) -> Float[Array, "B T D"]:
         """Runs the layers, lowest first.
 
@@ -52,16 +52,18 @@ class Stack(nn.Module):
           spans: numbers of layers and their further inputs: ((3, (mask,)), ...); the numbers sum
             to `length`.
           train: whether dropout is on.
-          each: stacked inputs; layer i gets slice i of each, after the inputs of its span.
+          stacked: inputs [L, ...]; layer i gets their slices i, after the inputs of its span.
         """
+        # the layers' parameters and keys
         assert sum(count for count, _ in spans) == self.length, spans
         layer = self.layer()
-        first = (*spans[0][1], *(a[0] for a in each))
+        first = (*spans[0][1], *(a[0] for a in stacked))
         params = self._params(layer, x, first)
         if self.is_initializing():
             return x  # only shapes matter, and layers keep them
         keys = self._keys(train)
 
+        # a layer
         def run(x: Array, scanned: Any, inputs: tuple) -> Array:
             params, key, slices = scanned
             rngs = None if key is None else {DROPOUT: key}
@@ -70,19 +72,24 @@ class Stack(nn.Module):
         unroll = unrolled(self.unroll)
         if self.remat:
             run = jax.checkpoint(run, prevent_cse=unroll)  # a loop is a barrier by itself
+
+        # all layers, unrolled
         if unroll:
-            layers = _unstack((params, keys, each), self.length)
+            layers = _unstack((params, keys, stacked), self.length)
             layer_inputs = [inputs for count, inputs in spans for _ in range(count)]
             for scanned, inputs in zip(layers, layer_inputs, strict=True):
                 x = run(x, scanned, inputs)
             return x
+
+        # or in a loop for each span
+        def run_span(x: Array, start: int, count: int, inputs: tuple) -> Array:
+            scanned = jax.tree.map(lambda a: a[start : start + count], (params, keys, stacked))
+            return jax.lax.scan(lambda x, scanned: (run(x, scanned, inputs), None), x, scanned)[0]
+
         start = 0
         for count, inputs in spans:
-            span = slice(start, start + count)
             if count:
-                scanned = jax.tree.map(lambda a, s=span: a[s], (params, keys, each))
-                body = lambda x, scanned, inputs=inputs: (run(x, scanned, inputs), None)
-                x, _ = jax.lax.scan(body, x, scanned)
+                x = run_span(x, start, count, inputs)
             start += count
         return x
 
@@ -90,9 +97,9 @@ class Stack(nn.Module):
         """Each layer's parameters, and its method's result for the inputs; for `step`."""
         layer = self.layer()
         stacked = nn.unbox(self.get_variable("params", self.params_name))
-        call = lambda params: layer.apply({"params": params}, *inputs, method=method)
         layers = _unstack(stacked, self.length)
-        return layers, [call(params) for params in layers]
+        results = [layer.apply({"params": params}, *inputs, method=method) for params in layers]
+        return layers, results
 
     def step(
         self,
@@ -104,7 +111,8 @@ class Stack(nn.Module):
     ) -> tuple[Array, list[Any]]:
         """Runs each layer's `step(x, cache, result, *inputs)` with the parameters and results of
         `start`, unrolled over layers: slicing a stack would copy a layer's arrays every step."""
-        layer, new = self.layer(), []
+        layer = self.layer()
+        new = []
         for cache, params, constants in zip(caches, layers, results, strict=True):
             x, cache = layer.apply({"params": params}, x, cache, constants, *inputs, method="step")
             new.append(cache)
@@ -132,8 +140,10 @@ class Stack(nn.Module):
         return params
 
     def _init(self, key: Array, layer: nn.Module, x: Array, inputs: tuple) -> Any:
-        init = lambda key: layer.init(key, x, *inputs, train=False)["params"]
-        params = jax.vmap(init)(jax.random.split(key, self.length))
+        def init_layer(key: Array) -> Any:
+            return layer.init(key, x, *inputs, train=False)["params"]
+
+        params = jax.vmap(init_layer)(jax.random.split(key, self.length))
         return nn.meta.add_axis(params, 0, {nn.PARTITION_NAME: "layers"})
 
     def _keys(self, train: bool) -> Array | None:

@@ -1,5 +1,6 @@
 """CSAN's config: fields, types, defaults and limits."""
 
+import copy
 import dataclasses
 import functools
 import math
@@ -23,7 +24,7 @@ from common_jax.io.paths import expand_user
 from common_jax.paper_config import PaperConfig
 
 if TYPE_CHECKING:
-    from csan_jax.attention.base import DecoderAttention, EncoderAttention, Sizes
+    from csan_jax.attention.base import AttentionSettings, DecoderAttention, EncoderAttention
 
 _LANGUAGES = ("source_language", "target_language")
 _CODE = "[a-z]{2}([-_][A-Za-z]+)*"  # of a language, as the name of a column
@@ -96,21 +97,22 @@ class ModelConfig:
                 self.source_vocab_size == self.target_vocab_size,
                 "model.tie=all: source_vocab_size and target_vocab_size must be equal",
             )
-        self.encoder_attention.check(self.sizes())
-        self.decoder_attention.check(self.sizes())
+        settings = self.attention_settings()
+        self.encoder_attention.check(settings)
+        self.decoder_attention.check(settings)
 
     def unused(self) -> dict[str, str]:
         """Fields without effect given the others, each with the setting that gives it one."""
         unused = self.encoder_attention.unused()
         return {f"encoder_attention.{field}": setting for field, setting in unused.items()}
 
-    def sizes(self, dtype: Any = None) -> "Sizes":
+    def attention_settings(self, dtype: Any = None) -> "AttentionSettings":
         """The fields that attentions read; `dtype` is that of activations."""
-        from csan_jax.attention.base import Sizes
+        from csan_jax.attention.base import AttentionSettings
 
         names = ("dim", "num_heads", "encoder_layers", "norm", "dropout", "attention_dropout")
         shared = {name: getattr(self, name) for name in names}
-        return Sizes(**shared, implementation=self.attention, dtype=dtype)
+        return AttentionSettings(**shared, implementation=self.attention, dtype=dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -323,10 +325,17 @@ class Config:
 
     @classmethod
     def upgraded(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Adds `data.white_space` to configs of earlier versions, which kept it."""
-        data = values.get("data", {})
-        known = isinstance(data, Mapping)
-        return {**values, "data": {"white_space": "keep", **data} if known else data}
+        """Adds `data.white_space` to configs of earlier versions, which kept it; they call the
+        ordinary convolution "full"."""
+        upgraded = copy.deepcopy(dict(values))
+        if isinstance(data := upgraded.get("data", {}), Mapping):
+            upgraded["data"] = {"white_space": "keep", **data}
+        model = upgraded.get("model")
+        attention = model.get("encoder_attention") if isinstance(model, Mapping) else None
+        former = {"name": "csan_jax.attention.convolution:Convolutions", "kind": "full"}
+        if isinstance(attention, dict) and former.items() <= attention.items():
+            attention["kind"] = "ordinary"
+        return upgraded
 
     def completed(self, overridden: Mapping[str, Any]) -> "Config":
         """The config with the languages of a corpus that was set on the command line, and other

@@ -101,27 +101,36 @@ def beam_search(
       Pieces, with the end symbol and zero-padded; scores. Translations truncated at the limit,
       without the end symbol, follow those that have ended; an empty slot has the score -inf.
     """
-    penalty = lambda length: ((5.0 + length) / 6.0) ** length_penalty
     nth = slice(hypotheses - 1, hypotheses)
 
+    def penalty(length: Array) -> Array:
+        return ((5.0 + length) / 6.0) ** length_penalty
+
     def advance(beam: Beam) -> Beam:
+        # the candidates
         logits, cache, ancestry = _decoder_step(step, beam)
         scores, parents, pieces = _candidates(beam.open_scores, logits, 2 * beam_size)
-        length = (beam.now + 1).astype(jnp.float32)
-        ends, last = pieces == END, (beam.now + 1 >= beam.limits)[:, None]
-
-        may_end = ends & (jnp.arange(2 * beam_size) < beam_size)[None]
         extended = _append(_take(beam.open_pieces, parents), beam.now, pieces)
+
+        # those that end
+        ends = pieces == END
+        may_end = ends & (jnp.arange(2 * beam_size) < beam_size)[None]
+        length = (beam.now + 1).astype(jnp.float32)
         ended_scores = jnp.where(may_end, scores / penalty(length), NEG_INF)
         ended_scores, ended_pieces = _best(
             beam_size,
             jnp.concatenate([beam.ended_scores, ended_scores], axis=1),
             jnp.concatenate([beam.ended_pieces, extended], axis=1),
         )
+
+        # those that stay open
         open_scores, open_pieces, ancestry = _best(
             beam_size, jnp.where(ends, NEG_INF, scores), extended, _take(ancestry, parents)
         )
+
+        # whether the search of a sentence has finished
         attainable = open_scores[:, :1] / penalty(beam.limits.astype(jnp.float32))[:, None]
+        last = (beam.now + 1 >= beam.limits)[:, None]
         finished = last | (ended_scores[:, -1:] > NEG_INF) | (ended_scores[:, nth] >= attainable)
         new = Beam(
             now=beam.now + 1,
@@ -139,6 +148,8 @@ def beam_search(
 
     beam = _start(cache, inputs, limits, stages[0].steps, beam_size)
     beam = _search(advance, beam, stages)
+
+    # the best that ended, then those truncated
     ended = (beam.ended_scores > NEG_INF).sum(axis=1, keepdims=True)
     slots = jnp.arange(hypotheses)[None]
     rows = jnp.where(slots < ended, slots, beam_size + slots - ended)
@@ -169,7 +180,9 @@ def _start(cache: Any, inputs: Any, limits: Int[Array, "B"], steps: Dim, beam_si
 
 def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]) -> Beam:
     """The beam after all stages; of the `RESULTS` alone if their numbers of rows differ."""
-    (stage, *later), rows = stages, beam.finished.shape[0]
+    # the first stage
+    stage, *later = stages
+    rows = beam.finished.shape[0]
 
     def unfinished(beam: Beam) -> Bool[Array, ""]:
         return (beam.now < stage.steps) & ((~beam.finished).sum() > stage.remaining)
@@ -180,6 +193,7 @@ def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]
     if later[0].rows == rows:
         return _search(advance, beam, later)
 
+    # the later ones for groups of unfinished sentences
     def finish(results: dict[str, Array]) -> dict[str, Array]:
         """The results after the search of a group of unfinished sentences."""
         unfinished_first = jnp.argsort(results["finished"], stable=True)
@@ -193,6 +207,7 @@ def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]
             for name in RESULTS
         }
 
+    # until no sentence is unfinished
     ended = _extend(dataclasses.replace(beam, cache=()), stages[-1].steps)
     results = {name: getattr(ended, name) for name in RESULTS}
     results = jax.lax.while_loop(lambda now: ~now["finished"].all(), finish, results)
@@ -202,7 +217,10 @@ def _search(advance: Callable[[Beam], Beam], beam: Beam, stages: Sequence[Stage]
 def _extend(beam: Beam, steps: Dim) -> Beam:
     """The beam with a capacity of `steps` positions."""
     more = ((0, 0), (0, 0), (0, steps - beam.ancestry.shape[2]))
-    grows = lambda node: hasattr(node, "extended")
+
+    def grows(node: Any) -> bool:
+        return hasattr(node, "extended")
+
     return dataclasses.replace(
         beam,
         cache=jax.tree.map(lambda node: node.extended(steps), beam.cache, is_leaf=grows),
@@ -214,16 +232,19 @@ def _extend(beam: Beam, steps: Dim) -> Beam:
 
 def _decoder_step(step: Step, beam: Beam) -> tuple[Array, Any, Array]:
     """Runs the decoder at one position, where the ancestry of each hypothesis is its own slot."""
+    # the (position, hypothesis) pairs that each hypothesis continues
     sentences, beam_size, steps = beam.ancestry.shape
     slots = jnp.arange(beam_size)
     own_slots = jnp.broadcast_to(slots[None, :], (sentences, beam_size))
     ancestry = _append(beam.ancestry, beam.now, own_slots)
     past = (jnp.arange(steps) <= beam.now)[None, None, :, None]
     allowed = (ancestry[..., None] == slots[None, None, None]) & past
+    allowed = allowed.reshape(sentences, beam_size, steps * beam_size)
+
+    # the step
     previous = jax.lax.dynamic_index_in_dim(
         beam.open_pieces, jnp.maximum(beam.now - 1, 0), axis=2, keepdims=False
     )
-    allowed = allowed.reshape(sentences, beam_size, steps * beam_size)
     logits, cache = step(beam.cache, beam.inputs, previous, beam.now, allowed)
     return logits, cache, ancestry
 
@@ -236,11 +257,15 @@ def _candidates(
     The logits are read twice, for the maxima of groups of pieces and for the normaliser; only the
     groups with the largest maxima are searched, in which all of the best continuations are.
     """
-    (sentences, beam_size, pieces), group = logits.shape, 64
+    # groups of pieces, the last padded
+    sentences, beam_size, pieces = logits.shape
+    group = 64
     logits = logits.at[..., PAD].set(NEG_INF)
     padding = ((0, 0), (0, 0), (0, -pieces % group))
     logits = jnp.pad(logits, padding, constant_values=NEG_INF)
     grouped = logits.reshape(sentences, beam_size, -1, group)
+
+    # their maxima, and the normaliser
     maxima = grouped.max(axis=3)
     peak = maxima.max(axis=2)
     total = jnp.exp(logits - peak[..., None]).sum(axis=2)
@@ -251,10 +276,13 @@ def _candidates(
         peaks, log_totals, before = (term[..., None] for term in terms)
         return (logits - peaks - log_totals + before).reshape(sentences, -1)
 
+    # the groups with the largest maxima
     every = jnp.broadcast_to(jnp.arange(beam_size), (sentences, beam_size))
     searched = min(count, maxima[0].size)
     _, groups = jax.lax.top_k(scores_of(maxima, every), searched)
     groups = jnp.sort(groups, axis=1)
+
+    # the best pieces in them
     members = _take(grouped.reshape(sentences, -1, group), groups)
     scores, at = jax.lax.top_k(scores_of(members, groups // maxima.shape[2]), count)
     groups = jnp.take_along_axis(groups, at // group, axis=1)
@@ -280,7 +308,11 @@ def _append(
 
 def _freeze_finished(old: Beam, new: Beam) -> Beam:
     """`new` for unfinished sentences, `old` for finished ones."""
-    keep = lambda a, b: jnp.where(old.finished.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    def kept(old_field: Array, new_field: Array) -> Array:
+        finished = old.finished.reshape(-1, *[1] * (old_field.ndim - 1))
+        return jnp.where(finished, old_field, new_field)
+
     names = (*RESULTS, "ancestry")
-    fields = {name: keep(getattr(old, name), getattr(new, name)) for name in names}
+    fields = {name: kept(getattr(old, name), getattr(new, name)) for name in names}
     return dataclasses.replace(new, **fields)

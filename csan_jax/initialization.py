@@ -31,9 +31,13 @@ def as_released(params: Params, key: Key[Array, ""]) -> Params:
 
     def changed(path: tuple[str, ...], leaf: Array) -> Array:
         joint = _JOINT.get(path[-3:-1], 1)
+
+        # a matrix
         if path[-1] == "kernel":
             fan_in, fan_out = leaf.shape[-2:]
             return leaf * jnp.sqrt((fan_in + fan_out) / (fan_in + joint * fan_out))
+
+        # a bias
         if path == ("source_bias",) or (path[-1] == "bias" and (*path[:-1], "kernel") in flat):
             limit = (3 / (joint * leaf.shape[-1])) ** 0.5
             param_key = jax.random.fold_in(key, zlib.crc32("/".join(path).encode()))

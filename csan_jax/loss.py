@@ -30,6 +30,8 @@ def _cross_entropy_forward(logits: Array, targets: Array, smoothing: float):
 
 def _cross_entropy_backward(smoothing: float, saved: tuple, cotangents: tuple):
     logits, targets, normaliser = saved
+
+    # softmax minus the target distribution
     size = logits.shape[-1]
     hit = jnp.arange(size)[None, None] == targets[..., None]
     expected = jnp.where(hit, 1 - smoothing + smoothing / size, smoothing / size)

@@ -29,7 +29,7 @@ from common_jax.layers import (
     sinusoids,
 )
 from common_jax.masks import Mask, padding, positions, segments
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import gathered, spread
 from common_jax.stack import Stack
 from csan_jax.attention.base import EncoderAttention
@@ -49,7 +49,8 @@ class _Layer(nn.Module):
         config = self.config
         self.feed_forward = FeedForward(config.mlp_dim, self.dtype, config.relu_dropout)
         self.feed_forward_norm = LayerNorm()
-        self.self_attention, self.self_attention_norm = self._self_attention(), LayerNorm()
+        self.self_attention = self._self_attention()
+        self.self_attention_norm = LayerNorm()
         self.dropout = Dropout(config.dropout)
 
     @abc.abstractmethod
@@ -63,7 +64,9 @@ class _Layer(nn.Module):
         return norm(x + self.dropout(sublayer(x), train=train))
 
     def _feed_forward(self, x: Array, train: bool) -> Array:
-        feed_forward = lambda y: self.feed_forward(y, train=train)
+        def feed_forward(y: Array) -> Array:
+            return self.feed_forward(y, train=train)
+
         return self._residual(x, self.feed_forward_norm, feed_forward, train)
 
 
@@ -78,16 +81,16 @@ class EncoderLayer(_Layer):
 
     def setup(self):
         super().setup()
-        self.before = self.choice.before(self.config.sizes(self.dtype))
+        self.before = self.choice.before(self.config.attention_settings(self.dtype))
 
     def _self_attention(self) -> nn.Module:
-        return self.choice.module(self.config.sizes(self.dtype))
+        return self.choice.module(self.config.attention_settings(self.dtype))
 
     def __call__(
         self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
         x = self._prepared(x, mask, train=train)
-        attend = lambda y: self.self_attention(y, mask, train=train)
+        attend = functools.partial(self.self_attention, mask=mask, train=train)
         x = self._residual(x, self.self_attention_norm, attend, train)
         return self._feed_forward(x, train)
 
@@ -106,12 +109,12 @@ class DecoderLayer(_Layer):
 
     def setup(self):
         super().setup()
-        heads = self.config.sizes(self.dtype).heads | {"implementation": "auto"}
-        self.cross_attention = MultiHeadAttention(**heads)
+        settings = self.config.attention_settings(self.dtype)
+        self.cross_attention = settings.layer(MultiHeadAttention, implementation="auto")
         self.cross_attention_norm = LayerNorm()
 
     def _self_attention(self) -> nn.Module:
-        return self.config.decoder_attention.module(self.config.sizes(self.dtype))
+        return self.config.decoder_attention.module(self.config.attention_settings(self.dtype))
 
     def __call__(
         self,
@@ -122,9 +125,11 @@ class DecoderLayer(_Layer):
         *,
         train: bool,
     ) -> Float[Array, "B T D"]:
-        attend = lambda y: self.self_attention(y, self_mask, train=train)
+        attend = functools.partial(self.self_attention, mask=self_mask, train=train)
         x = self._residual(x, self.self_attention_norm, attend, train)
-        attend_source = lambda y: self.cross_attention(y, memory, cross_mask, train=train)
+        attend_source = functools.partial(
+            self.cross_attention, memory=memory, mask=cross_mask, train=train
+        )
         x = self._residual(x, self.cross_attention_norm, attend_source, train)
         return self._feed_forward(x, train)
 
@@ -148,10 +153,10 @@ class DecoderLayer(_Layer):
             y, cache = self.self_attention.step(y, cache, now, ancestry)
             return y
 
+        def attend_source(y: Array) -> Array:
+            return self.cross_attention.attend_cached(y, source, source_valid[:, None])
+
         x = self._residual(x, self.self_attention_norm, attend, train=False)
-        attend_source = lambda y: self.cross_attention.attend_cached(
-            y, source, source_valid[:, None]
-        )
         x = self._residual(x, self.cross_attention_norm, attend_source, train=False)
         return self._feed_forward(x, train=False), cache
 
@@ -169,26 +174,26 @@ class Transformer(nn.Module):
 
     def setup(self):
         config = self.config
+
+        # embeddings
         self.target_embedding = self._embedding("target_embedding", config.target_vocab_size)
-        self.source_embedding = (
-            self.target_embedding
-            if config.tie == "all"
-            else self._embedding("source_embedding", config.source_vocab_size)
-        )
-        self.output_embedding = (
-            self._embedding("output_embedding", config.target_vocab_size)
-            if config.tie == "none"
-            else self.target_embedding
-        )
+        self.source_embedding = self.target_embedding
+        self.output_embedding = self.target_embedding
+        if config.tie != "all":
+            self.source_embedding = self._embedding("source_embedding", config.source_vocab_size)
+        if config.tie == "none":
+            self.output_embedding = self._embedding("output_embedding", config.target_vocab_size)
         self.source_bias = self.param("source_bias", nn.initializers.zeros, (config.dim,))
+
+        # the encoder's lowest layers, if they have other parameters, and those above them
         stack = functools.partial(Stack, unroll=config.unroll, remat=config.remat)
-        plain, choice = EncoderAttention(), config.encoder_attention
-        local_layers = choice.local_layers if choice.own_parameters else 0
-        self.encoder_local = (
-            stack(self._encoder_layer(choice), local_layers) if local_layers else None
-        )
-        above = config.encoder_layers - local_layers
-        self.encoder = stack(self._encoder_layer(plain), above) if above else None
+        choice = config.encoder_attention
+        below = choice.local_layers if choice.own_parameters else 0
+        above = config.encoder_layers - below
+        self.encoder_local = stack(self._encoder_layer(choice), below) if below else None
+        self.encoder = stack(self._encoder_layer(EncoderAttention()), above) if above else None
+
+        # the decoder, and what follows each stack
         layer = functools.partial(DecoderLayer, config, self.dtype, parent=None)
         self.decoder = stack(layer, config.decoder_layers)
         if config.norm == "pre":
@@ -213,10 +218,8 @@ class Transformer(nn.Module):
             from 1; 0 is padding. None for one pair in each row.
           train: whether dropout is on.
         """
-        source_ids, target_ids = (
-            pieces != 0 if ids is None else ids
-            for pieces, ids in ((source, source_segments), (target, target_segments))
-        )
+        source_ids = source != 0 if source_segments is None else source_segments
+        target_ids = target != 0 if target_segments is None else target_segments
         memory = self.encode(source, source_ids, train=train)
         return self.decode(memory, source_ids, target, target_ids, train=train)
 
@@ -235,9 +238,9 @@ class Transformer(nn.Module):
           train: whether dropout is on.
         """
         ids = source != 0 if ids is None else ids
-        with part("embeddings"):
+        with scope("embeddings"):
             x = self._encoder_input(source, ids, train=train)
-        with part("encoder"):
+        with scope("encoder"):
             for stack, spans in self._encoder_stacks(ids):
                 x = stack(x, spans, train=train)
             return self.encoder_norm(x) if self.config.norm == "pre" else x
@@ -263,19 +266,23 @@ class Transformer(nn.Module):
         train: bool,
     ) -> Float[Array, "B T V"]:
         """Logits of every target position at once (teacher forcing)."""
-        with part("embeddings"):
+        # the previous pieces
+        with scope("embeddings"):
             embedded = self._embed(self.target_embedding, target)
             x = jnp.pad(embedded[:, :-1], ((0, 0), (1, 0), (0, 0)))
             indices = positions(target_ids, x.shape[1])
             x = jnp.where(indices[..., None] == 0, 0, x)  # each sentence's first input is zeros
             x = self.dropout(x + self._position_encodings(indices, x.shape[1]), train=train)
+
+        # the masks of both attentions
         past = self.config.decoder_attention.mask()
         if target_ids.dtype == bool:
-            # Target padding needs no mask: under the causal one it reaches no valid position.
-            masks = past, padding(source_ids)
+            # target padding needs no mask: under the causal one it reaches no valid position
+            masks = (past, padding(source_ids))
         else:
-            masks = past & segments(target_ids, target_ids), segments(target_ids, source_ids)
-        with part("decoder"):
+            masks = (past & segments(target_ids, target_ids), segments(target_ids, source_ids))
+
+        with scope("decoder"):
             x = self.decoder(x, [(self.config.decoder_layers, (memory, *masks))], train=train)
         return self._logits(x)
 
@@ -293,10 +300,11 @@ class Transformer(nn.Module):
           steps: capacity of the caches, in positions.
           hypotheses: k.
         """
-        config, sizes = self.config, self.config.sizes(self.dtype)
+        attention = self.config.decoder_attention
+        settings = self.config.attention_settings(self.dtype)
         caches = [
-            config.decoder_attention.cache(sizes, memory.shape[0], steps, hypotheses)
-            for _ in range(config.decoder_layers)
+            attention.cache(settings, memory.shape[0], steps, hypotheses)
+            for _ in range(self.config.decoder_layers)
         ]
         layers, projected = self.decoder.start("source", memory)
         return caches, (projected, source_valid), layers
@@ -320,18 +328,19 @@ class Transformer(nn.Module):
           ancestry: True at the (position, hypothesis) entries of the cache that each hypothesis
             continues, including its own at `now`.
         """
+        # the previous pieces, zeros at position 0
         x = self._embed(self.target_embedding, previous) * (now > 0).astype(self.dtype)
         steps = ancestry.shape[2] // previous.shape[1]
         x = x + self._position_encodings(now[None, None], steps)
+
+        # the decoder
         projected, source_valid = source
         x, caches = self.decoder.step(x, caches, layers, projected, now, ancestry, source_valid)
         return self._logits(x), caches
 
     def _encoder_input(self, source: Array, ids: Array, *, train: bool) -> Array:
-        x = (
-            self._embed(self.source_embedding, source)
-            + self.source_bias.astype(self.dtype)[None, None]
-        )
+        bias = self.source_bias.astype(self.dtype)[None, None]
+        x = self._embed(self.source_embedding, source) + bias
         encodings = self._position_encodings(positions(ids, source.shape[1]), source.shape[1])
         return self.dropout(x + encodings, train=train)
 
@@ -352,10 +361,8 @@ class Transformer(nn.Module):
         return self.param(name, named, (size, self.config.dim))
 
     def _embed(self, table: Float[Array, "V D"], pieces: Int[Array, "B T"]) -> Array:
-        return (
-            spread(gathered(table, "vocab", "embed")[pieces].astype(self.dtype))
-            * self.config.dim**0.5
-        )
+        rows = gathered(table, "vocab", "embed")[pieces]
+        return spread(rows.astype(self.dtype)) * self.config.dim**0.5
 
     def _position_encodings(
         self, positions: Int[Array, "b T"], length: SupportsInt
@@ -365,7 +372,7 @@ class Transformer(nn.Module):
         return jnp.asarray(sinusoids(length, self.config.dim), self.dtype)[positions]
 
     def _logits(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
-        with part("vocabulary"):
+        with scope("vocabulary"):
             x = self.decoder_norm(x) if self.config.norm == "pre" else x
             logits = product(x, self.output_embedding.T, ("embed", "vocab"))
             return spread(logits, "vocab").astype(jnp.float32)

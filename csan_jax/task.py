@@ -15,7 +15,7 @@ from common_jax.data.batches import Batch, Batches
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.layers import DROPOUT
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.training.task import Params, Scores, Task, preparation_of
 from csan_jax.config import Config, ModelConfig
 from csan_jax.data import COLUMNS
@@ -63,7 +63,7 @@ class Translation(Task[Config]):
         sides = (batch.get(f"{side}{what}") for what in ("", "_segments") for side in COLUMNS)
         logits = self.model.apply({"params": params}, *sides, train=True, rngs={DROPOUT: key})
         valid = batch["target"] != 0
-        with part("vocabulary"):
+        with scope("vocabulary"):
             loss, nll = cross_entropy(logits, batch["target"], self.config.label_smoothing)
             return {
                 "loss": jnp.sum(loss, where=valid),

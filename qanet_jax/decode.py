@@ -20,16 +20,21 @@ def best_spans(
     Returns:
       s, e (inclusive) and the scores; spans with equal scores are ordered by start, then by end.
     """
-    size, beyond = start.shape[1], jnp.finfo(end.dtype).min
+    size = start.shape[1]
+    beyond = jnp.finfo(end.dtype).min
     symbolic = not isinstance(size, int)  # of an export, which cannot be compared
     if not symbolic:
         length = min(length, size)
         count = min(count, sum(size - n for n in range(length)))
+
+    # the scores of all spans, [B, N * length]
     padded = jnp.pad(end, ((0, 0), (0, length - 1)), constant_values=beyond)
     scores = jnp.stack([start + padded[:, n : n + size] for n in range(length)], axis=2)
     scores = scores.reshape(start.shape[0], size * length)
     if symbolic:  # for at least `count` spans with any size
         scores = jnp.pad(scores, ((0, 0), (0, count)), constant_values=beyond)
-    best, at = jax.lax.top_k(scores, count)
-    first, more = at // length, at % length
-    return first, first + more, best
+
+    # the best
+    best, spans = jax.lax.top_k(scores, count)
+    first = spans // length
+    return first, first + spans % length, best

@@ -53,8 +53,9 @@ class Highway(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
-        project = lambda name: Dense(x.shape[-1], ("embed", "mlp"), self.dtype, name=name)(x)
-        gate, transform = nn.sigmoid(project("gate")), nn.relu(project("transform"))
+        size = x.shape[-1]
+        gate = nn.sigmoid(Dense(size, ("embed", "mlp"), self.dtype, name="gate")(x))
+        transform = nn.relu(Dense(size, ("embed", "mlp"), self.dtype, name="transform")(x))
         return x + gate * (transform - x)
 
 
@@ -91,9 +92,13 @@ class ContextQueryAttention(nn.Module):
         dim = context.shape[-1]
         weights = self.param("similarity", named(_scaled_product, (None, "embed")), (3, dim))
         similarity = trilinear(context, question, weights.astype(self.dtype))
+
+        # S_row and S_col
         row = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
         self.sow(ATTENTION, "row", row)
         column = masked_softmax(similarity, context_valid[:, :, None], axis=1).astype(self.dtype)
+
+        # A and B
         attended = [_product("bnm,bmd->bnd", row, question).astype(self.dtype)]
         if self.query_to_context:
             summary = _product("bnm,bnd->bmd", column, context).astype(self.dtype)

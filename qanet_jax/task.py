@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of
 from common_jax.layers import DROPOUT
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scores, preparation_of
 from common_jax.training.word_level import WordLevelTask
@@ -79,7 +79,7 @@ class SpanExtraction(WordLevelTask[Config]):
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, plus the model's losses."""
         *logits, further_losses = (*self._outputs(params, batch, key), {})[:3]
-        with part("pointers"):
+        with scope("pointers"):
             real = batch["index"] >= 0
             pointers = zip(logits, (batch["start"], batch["end"]), strict=True)
             losses = sum(-_log_probability(*pointer) for pointer in pointers)

@@ -35,7 +35,7 @@ from attconv_jax.models.base import (
 )
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,68 +78,94 @@ class ABCNNModule(AttendingModule):
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and for each layer the attention in the convolution's input, or, without it, each
         word's weight in pooling, summed over its windows."""
-        config, valid = self.config, [text.valid for text in texts]
+        config = self.config
+        valid = [text.valid for text in texts]
         states = [text.words.astype(jnp.float32) for text in texts]
-        features, maps = self._features(states, valid), []
+        features = _features(states, valid)
+
+        # the layers
+        maps = []
         for number in range(config.layers):
-            with part("attention"):
-                channels = [[x] for x in states]
-                if config.input_attention:
-                    a = matches(*states, *valid)
-                    both = a, jnp.swapaxes(a, 1, 2)
-                    rows = self._rows(f"attention_{number}", states[0].shape[-1])
-                    for text_channels, attention in zip(channels, both, strict=True):
-                        text_channels.append(_map_positions(attention, rows))
-                    maps.append(
-                        [AttentionMap(n, 1 - n, attention) for n, attention in enumerate(both)]
-                    )
-                dense = Dense(
-                    config.dim, ("embed", "mlp"), self.dtype, name=f"convolution_{number}"
-                )
-                windows = [
-                    jnp.concatenate([_windows(x, config.filter_width) for x in text_channels], -1)
-                    for text_channels in channels
-                ]
-                wide = [jnp.tanh(dense(x).astype(jnp.float32)) for x in windows]
-                wide_valid = [_windows(v[..., None], config.filter_width).any(-1) for v in valid]
-                wide = [
-                    jnp.where(real[..., None], x, 0)
-                    for x, real in zip(wide, wide_valid, strict=True)
-                ]
-                scale = 1 / config.filter_width
-                if config.pooling_attention:
-                    a = matches(*wide, *wide_valid)
-                    shares = a.sum(2), a.sum(1)
-                    wide = [x * s[..., None] for x, s in zip(wide, shares, strict=True)]
-                    scale = 1.0
-                states = [_pooled(x, config.filter_width) * scale for x in wide]
-                states = [
-                    jnp.where(real[..., None], x, 0) for x, real in zip(states, valid, strict=True)
-                ]
-            features += self._features(states, valid)
-            if config.pooling_attention and not config.input_attention:
-                words = [_pooled(share[..., None], config.filter_width)[..., 0] for share in shares]
-                maps.append(
-                    [
-                        AttentionMap(POOLED, n, jnp.where(valid[n], weights, 0)[:, None])
-                        for n, weights in enumerate(words)
-                    ]
-                )
-        with part("head"):
+            layer = ABCNNLayer(config, number, self.dtype)
+            nn.share_scope(self, layer)
+            with scope("attention"):
+                states, layer_maps = layer(states, valid)
+            features += _features(states, valid)
+            if layer_maps:
+                maps.append(layer_maps)
+
+        # the logistic regression
+        with scope("head"):
             joined = Dropout(config.dropout)(jnp.concatenate(features, -1), train=train)
             logits = self._output(joined)
         return logits, maps
 
-    def _features(self, states: Sequence[Array], valid: Sequence[Array]) -> list[Array]:
-        """The texts' means at a level, scaled to norm 1, and their cosine."""
-        means = [_mean(x, real) for x, real in zip(states, valid, strict=True)]
-        means = [m / jnp.sqrt(jnp.sum(m * m, -1, keepdims=True) + 1e-12) for m in means]
-        return [*means, jnp.sum(means[0] * means[1], -1, keepdims=True)]
 
-    def _rows(self, name: str, size: int) -> Array:
+class ABCNNLayer(nn.Module):
+    """A layer, with the parameters of its number, which both texts share."""
+
+    config: ABCNN
+    number: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self, states: Sequence[Float[Array, "B _ D"]], valid: Sequence[Bool[Array, "B _"]]
+    ) -> tuple[list[Float[Array, "B _ H"]], list[AttentionMap]]:
+        """The texts' states above, and the attention."""
+        config = self.config
+        maps = []
+
+        # ABCNN-1: A W as a second channel
+        channels = [[x] for x in states]
+        if config.input_attention:
+            a = matches(*states, *valid)
+            rows = self._rows(states[0].shape[-1])
+            for text, attention in enumerate((a, jnp.swapaxes(a, 1, 2))):
+                channels[text].append(_map_positions(attention, rows))
+                maps.append(AttentionMap(text, 1 - text, attention))
+
+        # the convolution
+        name = f"convolution_{self.number}"
+        dense = Dense(config.dim, ("embed", "mlp"), self.dtype, name=name)
+        wide_valid = [_windows(v[..., None], config.filter_width).any(-1) for v in valid]
+        wide = []
+        for text_channels, text_valid in zip(channels, wide_valid, strict=True):
+            windows = [_windows(x, config.filter_width) for x in text_channels]
+            x = jnp.tanh(dense(jnp.concatenate(windows, -1)).astype(jnp.float32))
+            wide.append(jnp.where(text_valid[..., None], x, 0))
+
+        # pooling, as means
+        if not config.pooling_attention:
+            scale = 1 / config.filter_width
+            above = [_pooled(x, config.filter_width) * scale for x in wide]
+
+        # or ABCNN-2: as sums weighted by those of A
+        else:
+            a = matches(*wide, *wide_valid)
+            above = []
+            for text, weights in enumerate((a.sum(2), a.sum(1))):
+                above.append(_pooled(wide[text] * weights[..., None], config.filter_width))
+                if not config.input_attention:
+                    by_word = _pooled(weights[..., None], config.filter_width)[..., 0]
+                    by_word = jnp.where(valid[text], by_word, 0)
+                    maps.append(AttentionMap(POOLED, text, by_word[:, None]))
+
+        above = [jnp.where(v[..., None], x, 0) for x, v in zip(above, valid, strict=True)]
+        return above, maps
+
+    def _rows(self, size: int) -> Array:
         """W, a row for each position in the other text."""
         normal = nn.with_logical_partitioning(nn.initializers.normal(0.1), (None, "embed"))
-        return jnp.asarray(self.param(name, normal, (self.config.max_words, size)))
+        shape = (self.config.max_words, size)
+        return jnp.asarray(self.param(f"attention_{self.number}", normal, shape))
+
+
+def _features(states: Sequence[Array], valid: Sequence[Array]) -> list[Array]:
+    """The texts' means at a level, scaled to norm 1, and their cosine."""
+    means = [_mean(x, text_valid) for x, text_valid in zip(states, valid, strict=True)]
+    means = [m / jnp.sqrt(jnp.sum(m * m, -1, keepdims=True) + 1e-12) for m in means]
+    return [*means, jnp.sum(means[0] * means[1], -1, keepdims=True)]
 
 
 def matches(
@@ -149,10 +175,12 @@ def matches(
     second_valid: Bool[Array, "B S"],
 ) -> Float[Array, "B T S"]:
     """A_ij = 1 / (1 + |x_i - y_j|), zeros at padding."""
-    square = lambda x: jnp.sum(x * x, -1)
-    between = square(first)[:, :, None] + square(second)[:, None]
+    # |x_i - y_j|^2
+    squares = [jnp.sum(x * x, -1) for x in (first, second)]
     exact = jax.lax.Precision.HIGHEST  # a small difference of large numbers
-    between = between - 2 * jnp.einsum("btd,bsd->bts", first, second, precision=exact)
+    products = jnp.einsum("btd,bsd->bts", first, second, precision=exact)
+    between = squares[0][:, :, None] + squares[1][:, None] - 2 * products
+
     # the gradient of the square root is infinite at 0
     distance = jnp.where(between > 1e-6, jnp.sqrt(jnp.maximum(between, 1e-6)), 0)
     real = first_valid[:, :, None] & second_valid[:, None]

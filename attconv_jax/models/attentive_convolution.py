@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -38,7 +37,8 @@ from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax, padding
-from common_jax.scopes import part
+from common_jax.pieces import map_pieces
+from common_jax.scopes import scope
 
 _WEIGHTS = 2**24  # attention weights computed at once outside training, 64 MiB
 
@@ -142,43 +142,55 @@ class AttentiveConvolutionLayer(nn.Module):
 
     def setup(self):
         config = self.config
-        made = lambda kind: FeatureMap(kind, config.phrase_width, config.gate, self.dtype)
-        self.source = made(config.source)
-        # shared if both are of one kind, as f_mgran in the paper's equations
-        self.focus = self.source if config.focus == config.source else made(config.focus)
-        self.beneficiary = made(config.beneficiary)
+
+        # feature maps; shared if both are of one kind, as f_mgran in the paper's equations
+        self.source = self._feature_map(config.source)
+        shared = config.focus == config.source
+        self.focus = self.source if shared else self._feature_map(config.focus)
+        self.beneficiary = self._feature_map(config.beneficiary)
+
+        # W1 and b, the energies, and W2 (and W3)
         self.convolution = Convolution(config.dim, config.filter_width, self.dtype)
         self.energy = Energy(config.energy, self.dtype)
-        context = lambda: Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
-        self.context = {attention_type: context() for attention_type in config.contexts}
+        self.context = {
+            attention_type: Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
+            for attention_type in config.contexts
+        }
+
+    def _feature_map(self, kind: Features) -> FeatureMap:
+        return FeatureMap(kind, self.config.phrase_width, self.config.gate, self.dtype)
 
     def __call__(
         self,
         states: Sequence[Float[Array, "B _ D"]],
         valid: Sequence[Bool[Array, "B _"]],
-        in_pieces: bool = False,
+        return_weights: bool = True,
     ) -> tuple[list[Float[Array, "B _ H"]], list[AttentionMap]]:
         """The new states of each text, zeros at padding; and the attention weights.
 
         Args:
-          in_pieces: whether to compute the attention of long texts for some words at a time, and to
-            return no weights.
+          return_weights: without, the list is empty, and the attention of long texts is computed
+            for some words at a time.
         """
         maps = [self._maps(*text) for text in zip(states, valid, strict=True)]
-        above, attended = [], []
+        above = []
+        attended = []
         for text, (source, _, beneficiary) in enumerate(maps):
+            # Eq. 6's W1 [f_{i-1}, f_i, f_{i+1}] + b
             total = self.convolution(beneficiary)
+
+            # W2 c_i, and W3 c'_i
             for attention_type, context in self._contexts(text, len(maps)):
-                arrays = source, maps[context].focus, valid[text], valid[context]
-                if in_pieces and self.config.energy == "dot" and _is_long(*arrays[:2]):
-                    contexts = self._contexts_in_pieces(*arrays)
-                else:
+                arrays = (source, maps[context].focus, valid[text], valid[context])
+                if return_weights:
                     contexts, weights = self._attended(*arrays)
                     attended.append(AttentionMap(text, context, weights))
+                else:
+                    contexts = self._attended_unless_long(*arrays)
                 total = total + self.context[attention_type](contexts)
-            above.append(
-                jnp.where(valid[text][..., None], jnp.tanh(self.config.tanh_gain * total), 0)
-            )
+
+            states_above = jnp.tanh(self.config.tanh_gain * total)
+            above.append(jnp.where(valid[text][..., None], states_above, 0))
         return above, attended
 
     def _maps(self, states: Array, valid: Array) -> AttentionInputs:
@@ -201,25 +213,25 @@ class AttentiveConvolutionLayer(nn.Module):
         weights = self._weights(source, focus, source_valid, focus_valid)
         return jnp.einsum("bts,bsf->btf", weights.astype(self.dtype), focus), weights
 
-    def _contexts_in_pieces(
+    def _attended_unless_long(
         self,
         source: Float[Array, "B T F"],
         focus: Float[Array, "B S G"],
         source_valid: Bool[Array, "B T"],
         focus_valid: Bool[Array, "B S"],
     ) -> Float[Array, "B T G"]:
-        """The contexts of `_attended`, without an array [B, T, S]."""
-        rows, words = source.shape[:2]
-        size = max(1, _WEIGHTS // (rows * focus.shape[1]))
-        pieces = -(-words // size)
+        """The contexts of `_attended`; of long texts without an array [B, T, S]."""
 
-        def cut(x: Array) -> Array:
-            x = jnp.pad(x, [(0, 0), (0, pieces * size - words), *[(0, 0)] * (x.ndim - 2)])
-            return jnp.moveaxis(x.reshape(rows, pieces, size, *x.shape[2:]), 1, 0)
+        def contexts(source: Array, source_valid: Array) -> Array:
+            return self._attended(source, focus, source_valid, focus_valid)[0]
 
-        of_piece = lambda piece: self._attended(piece[0], focus, piece[1], focus_valid)[0]
-        contexts = jax.lax.map(of_piece, (cut(source), cut(source_valid)))
-        return jnp.moveaxis(contexts, 0, 1).reshape(rows, pieces * size, -1)[:, :words]
+        # additive energies are in pieces by themselves; symbolic lengths cannot be divided
+        words = source.shape[0] * focus.shape[1]
+        weights = words * source.shape[1]
+        is_long = isinstance(weights, int) and weights > _WEIGHTS
+        if not is_long or self.config.energy != "dot":
+            return contexts(source, source_valid)
+        return map_pieces(contexts, (source, source_valid), 1, max(1, _WEIGHTS // words))
 
     def _weights(
         self,
@@ -234,6 +246,7 @@ class AttentiveConvolutionLayer(nn.Module):
         energies = self.energy(source, focus)
         if not self.config.unmasked_softmax:
             return masked_softmax(energies, allowed)
+
         # the padding, with energies of 0, as one more word with its total weight
         pads = jnp.maximum(self.config.author_length - focus_valid.sum(axis=1), 0)
         share = jnp.broadcast_to(
@@ -242,12 +255,6 @@ class AttentiveConvolutionLayer(nn.Module):
         energies = jnp.concatenate([energies, share], axis=-1)
         allowed = jnp.concatenate([allowed, (share > -jnp.inf) & source_valid[..., None]], axis=-1)
         return masked_softmax(energies, allowed)[..., :-1]
-
-
-def _is_long(source: Float[Array, "B T F"], focus: Float[Array, "B S G"]) -> bool:
-    """Whether the weights of two texts are computed in pieces; not of symbolic lengths."""
-    weights = source.shape[0] * source.shape[1] * focus.shape[1]
-    return isinstance(weights, int) and weights > _WEIGHTS
 
 
 class AttentiveConvNet(AttendingModule):
@@ -262,17 +269,24 @@ class AttentiveConvNet(AttendingModule):
         self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Logits:
-        return self._forward(texts, train, in_pieces=not train)[0]
+        # the backward pass needs the weights of all words
+        return self._forward(texts, train, return_weights=train)[0]
 
-    def _forward(self, texts: Sequence[Text], train: bool, in_pieces: bool = False) -> Explained:
-        states, valid = [text.words for text in texts], [text.valid for text in texts]
+    def _forward(
+        self, texts: Sequence[Text], train: bool, return_weights: bool = True
+    ) -> Explained:
+        states = [text.words for text in texts]
+        valid = [text.valid for text in texts]
+
+        # attentive convolutions
         maps = []
-        with part("attention"):
+        with scope("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
-                states, attended = layer(states, valid, in_pieces)
+                states, attended = layer(states, valid, return_weights)
                 maps.append(attended)
-        # no dropout before pooling: it would take the maximum over few words, scaled up
+
+        # pooling, without dropout: it would take the maximum over few words, scaled up; the head
         pooled = list(map(max_pooled, states, valid))
         further = [word_shares(texts)] if self.config.shared_words else []
         return self.head(pooled, train=train, further=further), maps

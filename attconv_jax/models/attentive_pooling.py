@@ -20,7 +20,7 @@ from attconv_jax.models.base import POOLED, AttendingModule, AttentionMap, Expla
 from attconv_jax.models.bi_cnn import BiCNN, TanhConvolution
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,25 +53,30 @@ class AttentivePoolingModule(AttendingModule):
 
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the weights of each text's mean."""
-        states, valid = [text.words for text in texts], [text.valid for text in texts]
-        with part("attention"):
+        states = [text.words for text in texts]
+        valid = [text.valid for text in texts]
+        with scope("attention"):
+            # H_x and H_y
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
                 states = list(map(layer, states, valid))
             first, second = states
+
+            # A
             first = self.energy(first) if self.config.bilinear else first
             energies = jnp.einsum("btd,bsd->bts", first, second, preferred_element_type=jnp.float32)
             if self.config.bilinear:
                 energies = jnp.tanh(energies)
-            both = energies, jnp.swapaxes(energies, 1, 2)
-            weights = [_by_best(e, *v) for e, v in zip(both, (valid, valid[::-1]), strict=True)]
+
+            # r_x and r_y
+            to_second = _by_best(energies, valid[0], valid[1])
+            to_first = _by_best(jnp.swapaxes(energies, 1, 2), valid[1], valid[0])
+            weights = (to_second, to_first)
             pooled = [
                 jnp.einsum("bt,btd->bd", text_weights.astype(self.dtype), x)
                 for text_weights, x in zip(weights, states, strict=True)
             ]
-        maps = [
-            AttentionMap(POOLED, n, text_weights[:, None]) for n, text_weights in enumerate(weights)
-        ]
+        maps = [AttentionMap(POOLED, n, shares[:, None]) for n, shares in enumerate(weights)]
         return self.head(pooled, train=train), [maps]
 
 

@@ -18,7 +18,7 @@ from attconv_jax.data.text import TEXTS
 from common_jax.fields import Choice, require
 from common_jax.inputs import Input, columns_of
 from common_jax.layers import Dense
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import gathered, spread
 
 SPREAD = 0.1  # standard deviation of initial word vectors without a file of vectors
@@ -163,13 +163,16 @@ class Matcher(nn.Module):
     trained: bool = True
 
     def setup(self):
-        table = lambda init: nn.with_logical_partitioning(init, ("vocab", "embed"))
+        # the tables
+        axes = ("vocab", "embed")
         words, second = TABLES
-        normal = table(nn.initializers.normal(SPREAD))
+        normal = nn.with_logical_partitioning(nn.initializers.normal(SPREAD), axes)
         self.word_embedding = self.param(words, normal, (self.rows, self.dim))
         if self.model.second_table:
-            copy = table(lambda key: self.word_embedding + 0)
+            copy = nn.with_logical_partitioning(lambda key: self.word_embedding + 0, axes)
             self.second_word_embedding = self.param(second, copy)
+
+        # the model, whose parameters are beside them
         self.matching = self.model.module(self.labels, self.dtype)
         nn.share_scope(self, self.matching)
 
@@ -188,18 +191,23 @@ class Matcher(nn.Module):
         return self.matching.explain(self._texts(arrays))
 
     def _texts(self, arrays: Mapping[str, Array]) -> list[Text]:
+        # the model's inputs, by text; "" is the example
         names = [name for name in TEXTS if name in arrays]
-        columns = columns_of(self.model.inputs, names)
-        of = lambda text: {c.input.key: arrays[c.name] for c in columns if c.text == text}
-        example, texts = of(""), []
+        inputs: dict[str, dict[str, Array]] = {name: {} for name in ("", *names)}
+        for column in columns_of(self.model.inputs, names):
+            inputs[column.text][column.input.key] = arrays[column.name]
+
+        # each text with its words' vectors
+        texts = []
         table = self._table(self.word_embedding)
-        with part("embedding"):
+        with scope("embedding"):
             for name in names:
                 ids = arrays[name]
-                words, second = self._embed(table, ids), None
+                words = self._embed(table, ids)
+                second = None
                 if self.model.second_table:
                     second = self._embed(self._table(self.second_word_embedding), ids)
-                texts.append(Text(ids, ids != 0, words, second, of(name), example, table))
+                texts.append(Text(ids, ids != 0, words, second, inputs[name], inputs[""], table))
         return texts
 
     def _table(self, table: Float[Array, "R D"]) -> Float[Array, "R D"]:

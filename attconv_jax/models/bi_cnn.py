@@ -17,7 +17,7 @@ from attconv_jax.models.base import Explained, PairModel, PairModule, Text
 from common_jax.convolution import Convolution
 from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,8 +80,9 @@ class BiCNNModule(PairModule):
         return self(texts, train=False), [[] for _ in self.layers]
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        states, valid = [text.words for text in texts], [text.valid for text in texts]
-        with part("attention"):
+        states = [text.words for text in texts]
+        valid = [text.valid for text in texts]
+        with scope("attention"):
             for layer in self.layers:
                 states = [self.dropout(x, train=train) for x in states]
                 states = list(map(layer, states, valid))

@@ -18,7 +18,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import GRU, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,21 +57,26 @@ class BiGRUModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        config, dropout = self.config, Dropout(self.config.dropout)
+        config = self.config
+        dropout = Dropout(config.dropout)
+
+        # the last states q and a
         last = []
-        with part("recurrent"):
+        with scope("recurrent"):
             for name, text in zip(("first", "second"), texts, strict=True):
                 words = dropout(text.words, train=train)
                 gru = Bidirectional(GRU, words.shape[-1], config.dim, self.dtype, name=name)
                 last.append(gru(words, text.valid)[1])
-        with part("head"):
+
+        with scope("head"):
+            # the vector for the number of shared words
             normal = nn.initializers.normal(0.1)
             table = self.param("shared", normal, (config.most_shared + 1, config.shared_dim))
             count = jnp.minimum(texts[0].example[WordCounts.key][:, 0], config.most_shared)
             shared = jnp.asarray(table)[count]
-            joined = jnp.concatenate([*last, last[0] * last[1], shared], -1)
-            joined = dropout(joined, train=train)
-            joined = jnp.tanh(
-                Dense(config.dim, ("embed", "mlp"), self.dtype, name="hidden")(joined)
-            )
-            return self._output(joined)
+
+            # the hidden layer and the output
+            q, a = last
+            joined = dropout(jnp.concatenate([q, a, q * a, shared], -1), train=train)
+            hidden = Dense(config.dim, ("embed", "mlp"), self.dtype, name="hidden")
+            return self._output(jnp.tanh(hidden(joined)))

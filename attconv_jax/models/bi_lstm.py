@@ -17,7 +17,7 @@ from attconv_jax.models.base import PairModel, PairModule, Text
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import LSTM
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,15 +53,19 @@ class BiLSTMModule(PairModule):
         dropout = Dropout(config.dropout)
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")
         lstm = LSTM(config.dim, config.dim, self.dtype, name="lstm")
-        with part("recurrent"):
-            last = [
-                lstm(dropout(jnp.tanh(project(text.words)), train=train), text.valid)[1].hidden
-                for text in texts
-            ]
-        with part("head"):
+
+        # the last state of each text
+        with scope("recurrent"):
+            last = []
+            for text in texts:
+                mapped = dropout(jnp.tanh(project(text.words)), train=train)
+                _, state = lstm(mapped, text.valid)
+                last.append(state.hidden)
+
+        # three tanh layers and the softmax
+        with scope("head"):
             x = dropout(jnp.concatenate(last, -1), train=train)
             for n in range(3):
-                x = jnp.tanh(
-                    Dense(config.hidden, ("embed", "mlp"), self.dtype, name=f"tanh_{n}")(x)
-                )
+                layer = Dense(config.hidden, ("embed", "mlp"), self.dtype, name=f"tanh_{n}")
+                x = jnp.tanh(layer(x))
             return self._output(x)

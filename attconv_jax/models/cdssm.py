@@ -23,7 +23,7 @@ from attconv_jax.models.base import PairModel, PairModule, Text
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import gathered
 
 
@@ -92,27 +92,36 @@ class CDSSMModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        config, dropout = self.config, Dropout(self.config.dropout)
-        named = nn.with_logical_partitioning
-        init = named(nn.initializers.normal(0.02), ("vocab", None, "embed"))
+        config = self.config
+        dropout = Dropout(config.dropout)
+
+        # a vector of each trigram for each position in the window
+        normal = nn.initializers.normal(0.02)
+        init = nn.with_logical_partitioning(normal, ("vocab", None, "embed"))
         table = self.param("trigram_embedding", init, (config.trigram_rows + 1, 3, config.dim))
         table = gathered(jnp.asarray(table), "vocab", "places", "embed")
         bias = self.param("bias", nn.initializers.zeros, (config.dim,))
         semantic = Dense(config.semantic_dim, ("embed", "mlp"), self.dtype, name="semantic")
+
         vectors = []
         for text in texts:
-            with part("embedding"):
+            # the convolution over words
+            with scope("embedding"):
                 trigrams = text.inputs[LetterTrigrams.key]
                 rows = jnp.where((trigrams > 0)[..., None, None], table[trigrams], 0).sum(2)
                 ends = jnp.pad(rows, ((0, 0), (1, 1), (0, 0), (0, 0)))
                 length = rows.shape[1]
                 terms = [ends[:, at : at + length, at] for at in range(3)]
                 states = jnp.tanh(sum(terms[1:], terms[0]) + bias[None, None])
-            with part("head"):
+
+            # the features of the text
+            with scope("head"):
                 pooled = dropout(max_pooled(states, text.valid), train=train)
                 vectors.append(jnp.tanh(semantic(pooled)).astype(jnp.float32))
-        square = lambda x: jnp.sum(x * x, -1)
-        lengths = jnp.sqrt(square(vectors[0]) * square(vectors[1]) + 1e-12)
+
+        # the cosine, times the factor
+        x, y = vectors
+        lengths = jnp.sqrt(jnp.sum(x * x, -1) * jnp.sum(y * y, -1) + 1e-12)
         factor = jnp.asarray(self.param("factor", nn.initializers.constant(10.0), ()))
-        score = factor * jnp.sum(vectors[0] * vectors[1], -1) / lengths
+        score = factor * jnp.sum(x * y, -1) / lengths
         return jnp.stack([jnp.zeros_like(score), score], -1)

@@ -29,7 +29,7 @@ from common_jax.convolution import Convolution
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,19 +79,25 @@ class ConvolutionPoolingModule(AttendingModule):
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the weights of pooling by attention."""
-        config, dropout = self.config, Dropout(self.config.dropout)
+        config = self.config
+        dropout = Dropout(config.dropout)
         filters = [
             Convolution(config.dim, int(width), self.dtype, name=f"convolution_{width.strip()}")
             for width in config.widths.split(",")
         ]
         attend = Attention(self.dtype, name="attention") if config.pooling == "attention" else None
-        pooled, maps = [], []
-        with part("attention"):
+
+        pooled = []
+        maps = []
+        with scope("attention"):
             for number, text in enumerate(texts):
+                # the convolutions, over both copies of the vectors
                 words = text.words
                 if text.second is not None:
                     words = jax.lax.stop_gradient(words) + text.second
                 states = [nn.relu(convolution(words)) for convolution in filters]
+
+                # pooling
                 if attend is None:
                     best = [max_pooled(x, text.valid) for x in states]
                     pooled.append(jnp.concatenate(best, -1))
@@ -99,7 +105,8 @@ class ConvolutionPoolingModule(AttendingModule):
                 mean, weights = attend(jnp.concatenate(states, -1), text.valid)
                 pooled.append(mean)
                 maps.append(AttentionMap(POOLED, number, weights[:, None]))
-        with part("head"):
+
+        with scope("head"):
             joined = jnp.concatenate(pooled, -1)
             if config.hidden:
                 layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")
@@ -118,9 +125,8 @@ class Attention(nn.Module):
         self, states: Float[Array, "B T D"], valid: Array
     ) -> tuple[Float[Array, "B D"], Float[Array, "B T"]]:
         dim = states.shape[-1]
-        hidden = jnp.tanh(
-            Dense(dim, ("embed", "mlp"), self.dtype, use_bias=False, name="in")(states)
-        )
+        project = Dense(dim, ("embed", "mlp"), self.dtype, use_bias=False, name="in")
+        hidden = jnp.tanh(project(states))
         weight = self.param("weight", nn.initializers.normal(dim**-0.5), (dim,))
         alpha = masked_softmax(hidden.astype(jnp.float32) @ weight, valid)
         return jnp.einsum("bt,btd->bd", alpha.astype(states.dtype), states), alpha

@@ -24,7 +24,7 @@ from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, Pa
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,40 +64,50 @@ class DecomposableModule(AttendingModule):
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the attention between the texts without the empty words."""
         config = self.config
-        layers = lambda name: ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name=name)
-        attend, compare, aggregate = map(layers, ("attend", "compare", "aggregate"))
+
+        # a and b, also with attention within the text
         words, valid = zip(*map(self._with_empty_word, texts), strict=True)
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False, name="project")
         states = [project(text) for text in words]
         if config.intra:
-            attend_within = layers("attend_within")
+            attend_within = self._layers("attend_within")
             within = WithinText(config.most_distance, self.dtype, name="within")
             states = [
                 within(attend_within(x, train=train), x, real)
                 for x, real in zip(states, valid, strict=True)
             ]
-        with part("attention"):
-            energies = jnp.einsum(
-                "btd,bsd->bts",
-                *(attend(x, train=train) for x in states),
-                preferred_element_type=jnp.float32,
-            )
+
+        # e, beta and alpha
+        attend = self._layers("attend")
+        with scope("attention"):
+            first, second = (attend(x, train=train) for x in states)
+            energies = jnp.einsum("btd,bsd->bts", first, second, preferred_element_type=jnp.float32)
             weights = both_ways(energies, *valid)
             contexts = [
                 jnp.einsum("bts,bsd->btd", text_weights.astype(self.dtype), other)
                 for text_weights, other in zip(weights, reversed(states), strict=True)
             ]
+
+        # v1 and v2
+        compare = self._layers("compare")
         sums = []
         for x, context, real in zip(states, contexts, valid, strict=True):
             compared = compare(jnp.concatenate([x, context], -1), train=train)
             sums.append(jnp.where(real[..., None], compared, 0).sum(1))
-        with part("head"):
+
+        aggregate = self._layers("aggregate")
+        with scope("head"):
             logits = self._output(aggregate(jnp.concatenate(sums, -1), train=train))
         maps = [
             AttentionMap(n, 1 - n, text_weights[:, 1:, 1:])
             for n, text_weights in enumerate(weights)
         ]
         return logits, [maps]
+
+    def _layers(self, name: str) -> ReluLayers:
+        """F, G or H."""
+        config = self.config
+        return ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name=name)
 
     def _with_empty_word(self, text: Text) -> tuple[Float[Array, "B U D"], Bool[Array, "B U"]]:
         words = text.words
@@ -122,10 +132,14 @@ class WithinText(nn.Module):
         states: Float[Array, "B T D"],
         valid: Bool[Array, "B T"],
     ) -> Float[Array, "B T E"]:
-        most, positions = self.most_distance, jnp.arange(states.shape[1])
+        # d of each pair of words
+        most = self.most_distance
+        positions = jnp.arange(states.shape[1])
         bias = self.param("distance", nn.initializers.zeros, (2 * most + 2,))
         offset = positions[None, :] - positions[:, None]
         index = jnp.where(jnp.abs(offset) <= most, offset + most, 2 * most + 1)
+
+        # a'
         energies = jnp.einsum(
             "btd,bsd->bts", projected, projected, preferred_element_type=jnp.float32
         )

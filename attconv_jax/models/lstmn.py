@@ -12,8 +12,9 @@ the means of both texts' states.
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -25,8 +26,8 @@ from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, Pa
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
-from common_jax.recurrent import LSTM, State
-from common_jax.scopes import part
+from common_jax.recurrent import LSTM, State, kept
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,17 +59,23 @@ class LSTMNModule(AttendingModule):
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the attention of each text to itself and of the second to the first."""
-        config, dropout = self.config, Dropout(self.config.dropout)
+        config = self.config
+        dropout = Dropout(config.dropout)
+        valid = [text.valid for text in texts]
         words = [dropout(text.words, train=train) for text in texts]
-        read = lambda name: Tape(config.dim, self.dtype, name=name)
-        with part("recurrent"):
-            first, within_first, _ = read("first")(words[0], texts[0].valid)
-            source = first, texts[0].valid
-            second, within_second, fused = read("second")(words[1], texts[1].valid, source)
-        with part("head"):
+
+        # the states of both texts; the second attends to the first
+        with scope("recurrent"):
+            read = Reader(config.dim, self.dtype, name="first")
+            first, within_first, _ = read(words[0], valid[0])
+            read = Reader(config.dim, self.dtype, name="second")
+            second, within_second, fused = read(words[1], valid[1], (first, valid[0]))
+
+        # two ReLU layers over their means
+        with scope("head"):
             means = []
-            for state, text in zip((first, second), texts, strict=True):
-                count = jnp.maximum(text.valid.sum(1, keepdims=True), 1)
+            for state, text_valid in zip((first, second), valid, strict=True):
+                count = jnp.maximum(text_valid.sum(1, keepdims=True), 1)
                 means.append(state.hidden.sum(1) / count.astype(jnp.float32))
             layers = ReluLayers((config.dim,) * 2, config.dropout, self.dtype, name="hidden")
             logits = self._output(layers(jnp.concatenate(means, -1), train=train))
@@ -76,7 +83,7 @@ class LSTMNModule(AttendingModule):
         return logits, [[AttentionMap(*fields) for fields in maps]]
 
 
-class Tape(nn.Module):
+class Reader(nn.Module):
     """Reads one text; returns its states and cells, [B, T, H], zeros at padding, and the attention
     weights over the text itself and over `source`, the states and mask of the other text."""
 
@@ -90,55 +97,74 @@ class Tape(nn.Module):
         valid: Bool[Array, "B T"],
         source: tuple[State, Array] | None = None,
     ) -> tuple[State, Float[Array, "B T T"], Float[Array, "B T S"]]:
-        size, inputs = self.size, words.shape[-1]
-        lstm = LSTM(inputs, size, self.dtype, name="lstm")
-        scores = _Scores(self, "own", inputs, size)
+        rows, length, inputs = words.shape
+
+        # the parameters, before the loop
+        lstm = LSTM(inputs, self.size, self.dtype, name="lstm")
+        within = self._scores("own", inputs)
         if source is not None:
-            other = _Scores(self, "other", inputs, size)
-            gate = matrix(self, "gate", inputs + size, size)
-            gate_bias = jnp.asarray(self.param("gate_bias", nn.initializers.zeros, (size,)))
-        rows, length = words.shape[:2]
-        projected, recurrent = lstm.project(words), lstm.weights()
-        zeros = jnp.zeros((rows, size), jnp.float32)
-        tape = State(*(jnp.zeros((rows, length, size), jnp.float32) for _ in State._fields))
+            between = self._scores("other", inputs)
+            gate = matrix(self, "gate", inputs + self.size, self.size)
+            gate_bias = jnp.asarray(self.param("gate_bias", nn.initializers.zeros, (self.size,)))
+        projected = lstm.project(words)
+        recurrent = lstm.weights()
 
         def step(carry: Any, inputs: Any) -> Any:
             tape, summary, attended = carry
-            at, x, of_x, real = inputs
-            past = valid & (jnp.arange(length) < at)[None]
-            weights = scores(tape.hidden, x, summary, past)
-            state = State(*(jnp.einsum("bs,bsd->bd", weights, stored) for stored in tape))
-            shares, from_source = jnp.zeros((rows, 0)), 0.0
-            if source is not None:
-                memory, real_source = source
-                shares = other(memory.hidden, x, attended, real_source)
-                attended, cells = (jnp.einsum("bs,bsd->bd", shares, stored) for stored in memory)
-                r = nn.sigmoid(jnp.concatenate([x, attended], -1) @ gate + gate_bias[None])
-                from_source = r * cells
-            new = lstm.step(state, of_x, recurrent, from_source)
-            new = State(*(jnp.where(real[:, None], field, 0) for field in new))
-            write = lambda stored, field: jax.lax.dynamic_update_index_in_dim(stored, field, at, 1)
-            tape = State(*(write(stored, field) for stored, field in zip(tape, new, strict=True)))
-            masked = lambda a: jnp.where(real[:, None], a, 0)
-            return (tape, state.hidden, attended), (masked(weights), masked(shares))
+            position, word, word_projected, is_word = inputs
 
-        steps = [jnp.swapaxes(x, 0, 1) for x in (words.astype(jnp.float32), projected, valid)]
-        step_inputs = jnp.arange(length), *steps
-        (tape, *_), weights = jax.lax.scan(step, (tape, zeros, zeros), step_inputs)
+            # s over the words before, and [h~; c~]
+            past = valid & (jnp.arange(length) < position)[None]
+            weights = within(tape.hidden, word, summary, past)
+            state = State(*(_weighted_sum(weights, stored) for stored in tape))
+
+            # a_t and r of the other text
+            shares = jnp.zeros((rows, 0))
+            from_source: Any = 0.0
+            if source is not None:
+                memory, source_valid = source
+                shares = between(memory.hidden, word, attended, source_valid)
+                attended, cells = (_weighted_sum(shares, stored) for stored in memory)
+                r = nn.sigmoid(jnp.concatenate([word, attended], -1) @ gate + gate_bias[None])
+                from_source = r * cells
+
+            # the LSTM step from h~ and c~, whose result follows on the tape
+            new = lstm.step(state, word_projected, recurrent, from_source)
+            new, weights, shares = kept(is_word, (new, weights, shares), 0)
+            write = functools.partial(jax.lax.dynamic_update_index_in_dim, index=position, axis=1)
+            return (jax.tree.map(write, tape, new), state.hidden, attended), (weights, shares)
+
+        # all words, in order
+        zeros = jnp.zeros((rows, self.size), jnp.float32)
+        tape = State(*(jnp.zeros((rows, length, self.size), jnp.float32) for _ in State._fields))
+        arrays = (words.astype(jnp.float32), projected, valid)
+        steps = (jnp.arange(length), *(jnp.swapaxes(x, 0, 1) for x in arrays))
+        (tape, *_), weights = jax.lax.scan(step, (tape, zeros, zeros), steps)
         return tape, *(jnp.swapaxes(x, 0, 1) for x in weights)
 
+    def _scores(self, prefix: str, inputs: int) -> "Scores":
+        """Scores whose parameters' names have this prefix."""
+        rows = {"state": self.size, "word": inputs, "summary": self.size}
+        w_h, w_x, w_s = (
+            matrix(self, f"{prefix}_{name}", count, self.size) for name, count in rows.items()
+        )
+        normal = nn.initializers.normal(self.size**-0.5)
+        v = jnp.asarray(self.param(f"{prefix}_weight", normal, (self.size,)))
+        return Scores(w_h, w_x, w_s, v)
 
-class _Scores:
+
+class Scores(NamedTuple):
     """Softmax of v . tanh(W_h h_i + W_x x + W_s s) over the allowed i."""
 
-    def __init__(self, module: nn.Module, name: str, inputs: int, size: int):
-        self.state, self.word, self.summary = (
-            matrix(module, f"{name}_{of}", rows, size)
-            for of, rows in (("state", size), ("word", inputs), ("summary", size))
-        )
-        normal = nn.initializers.normal(size**-0.5)
-        self.weight = jnp.asarray(module.param(f"{name}_weight", normal, (size,)))
+    w_h: Float[Array, "H H"]
+    w_x: Float[Array, "D H"]
+    w_s: Float[Array, "H H"]
+    v: Float[Array, "H"]
 
     def __call__(self, states: Array, word: Array, summary: Array, allowed: Array) -> Array:
-        of_word = (word @ self.word + summary @ self.summary)[:, None]
-        return masked_softmax(jnp.tanh(states @ self.state + of_word) @ self.weight, allowed)
+        of_word = (word @ self.w_x + summary @ self.w_s)[:, None]
+        return masked_softmax(jnp.tanh(states @ self.w_h + of_word) @ self.v, allowed)
+
+
+def _weighted_sum(weights: Float[Array, "B T"], states: Float[Array, "B T H"]) -> Array:
+    return jnp.einsum("bs,bsd->bd", weights, states)

@@ -24,8 +24,8 @@ from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, Pa
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
-from common_jax.recurrent import LSTM
-from common_jax.scopes import part
+from common_jax.recurrent import LSTM, kept
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,39 +57,51 @@ class MatchLSTMModule(AttendingModule):
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the attention of the hypothesis to the premise without the empty word."""
-        dim, dropout = self.config.dim, Dropout(self.config.dropout)
+        dim = self.config.dim
+        dropout = Dropout(self.config.dropout)
+
+        # H_s, with the empty word, and h
         lstm = LSTM(texts[0].words.shape[-1], dim, self.dtype, name="lstm")
-        with part("recurrent"):
+        with scope("recurrent"):
             premise, hypothesis = (
                 lstm(dropout(text.words, train=train), text.valid)[0] for text in texts
             )
         one_more = ((0, 0), (0, 1))
         premise = jnp.pad(premise, (*one_more, (0, 0)))
         allowed = jnp.pad(texts[0].valid, one_more, constant_values=True)
-        named = lambda name: Dense(dim, ("embed", "mlp"), self.dtype, name=name)
-        of_premise = named("premise")(premise).astype(jnp.float32)
-        of_hypothesis = named("hypothesis")(hypothesis).astype(jnp.float32)
-        of_match = matrix(self, "match", dim, dim)
+
+        # W_s H_s, W_t h, and the parameters of the loop
+        w_s = Dense(dim, ("embed", "mlp"), self.dtype, name="premise")
+        w_t = Dense(dim, ("embed", "mlp"), self.dtype, name="hypothesis")
+        of_premise = w_s(premise).astype(jnp.float32)
+        of_hypothesis = w_t(hypothesis).astype(jnp.float32)
+        w_m = matrix(self, "match", dim, dim)
         match_bias = self.param("match_bias", nn.initializers.zeros, (dim,))
-        weight = self.param("weight", nn.initializers.normal(dim**-0.5), (dim,))
-        bias = self.param("weight_bias", nn.initializers.zeros, ())
+        w = self.param("weight", nn.initializers.normal(dim**-0.5), (dim,))
+        b = self.param("weight_bias", nn.initializers.zeros, ())
         match = LSTM(2 * dim, dim, self.dtype, name="match_lstm")
-        first, recurrent = match.start(premise), match.weights()
-        with part("attention"):
+        first = match.start(premise)
+        recurrent = match.weights()
 
-            def step(state: Any, inputs: tuple[Array, Array, Array]) -> tuple[Any, Array]:
-                of_word, h, real = inputs
-                of_both = of_word + state.hidden @ of_match + match_bias[None]
-                g = jnp.tanh(of_premise + of_both[:, None])
-                alpha = masked_softmax(g @ weight + bias, allowed)
-                attended = jnp.einsum("bs,bsd->bd", alpha, premise)
-                projected = match.project(jnp.concatenate([attended, h], -1))
-                new = match.step(state, projected, recurrent)
-                keep = lambda a, b: jnp.where(real[:, None], a, b)
-                return jax.tree.map(keep, new, state), jnp.where(real[:, None], alpha, 0)
+        def step(state: Any, inputs: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+            of_word, h, is_word = inputs
 
+            # G_k and alpha_k
+            of_both = of_word + state.hidden @ w_m + match_bias[None]
+            g = jnp.tanh(of_premise + of_both[:, None])
+            alpha = masked_softmax(g @ w + b, allowed)
+
+            # a_k and m_k
+            a = jnp.einsum("bs,bsd->bd", alpha, premise)
+            projected = match.project(jnp.concatenate([a, h], -1))
+            new = match.step(state, projected, recurrent)
+            return kept(is_word, new, state), kept(is_word, alpha, 0)
+
+        # all words of the hypothesis, in order
+        with scope("attention"):
             steps = (of_hypothesis, hypothesis, texts[1].valid)
             last, weights = jax.lax.scan(step, first, tuple(jnp.swapaxes(x, 0, 1) for x in steps))
-        with part("head"):
+
+        with scope("head"):
             logits = self._output(dropout(last.hidden, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1)[..., :-1])]]

@@ -10,6 +10,7 @@ layer and a softmax follow [p; h; p - h; p * h]. The states are as wide as the w
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,8 +24,8 @@ from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, Pa
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
-from common_jax.recurrent import LSTM
-from common_jax.scopes import part
+from common_jax.recurrent import LSTM, kept
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,41 +57,49 @@ class NSEModule(AttendingModule):
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the weights with which each word reads the memory."""
-        dim, dropout = texts[0].words.shape[-1], Dropout(self.config.dropout)
+        dim = texts[0].words.shape[-1]
+        dropout = Dropout(self.config.dropout)
+
+        # the parameters, before the loop
         read = LSTM(dim, dim, self.dtype, name="read")
         write = LSTM(2 * dim, dim, self.dtype, name="write")
         compose = matrix(self, "compose", 2 * dim, 2 * dim)
         bias = self.param("compose_bias", nn.initializers.zeros, (2 * dim,))
         recurrent = write.weights()
-        last, maps = [], []
-        with part("attention"):
+
+        def step(valid: Array, carry: Any, inputs: tuple[Array, Array]) -> Any:
+            memory, state = carry
+            o, is_word = inputs
+
+            # z and m
+            z = masked_softmax(jnp.einsum("bsd,bd->bs", memory, o), valid)
+            m = jnp.einsum("bs,bsd->bd", z, memory)
+
+            # h, and the new memory
+            composed = jnp.concatenate([o, m], -1) @ compose + bias[None]
+            new = write.step(state, write.project(composed), recurrent)
+            share = z[..., None]
+            written = memory * (1 - share) + share * new.hidden[:, None]
+            return kept(is_word, (written, new), carry), kept(is_word, z, 0)
+
+        # all words of each text, in order
+        last = []
+        maps = []
+        with scope("attention"):
             for number, text in enumerate(texts):
                 words = dropout(text.words, train=train)
-                opened, _ = read(words, text.valid)
-
-                def step(carry: Any, inputs: tuple[Array, Array], text: Text = text) -> Any:
-                    memory, state = carry
-                    o, real = inputs
-                    z = masked_softmax(jnp.einsum("bsd,bd->bs", memory, o), text.valid)
-                    m = jnp.einsum("bs,bsd->bd", z, memory)
-                    composed = jnp.concatenate([o, m], -1) @ compose + bias[None]
-                    new = write.step(state, write.project(composed), recurrent)
-                    share = z[..., None]
-                    written = memory * (1 - share) + share * new.hidden[:, None]
-                    keep = lambda a, b: jnp.where(real.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-                    selected = jax.tree.map(keep, (written, new), carry)
-                    return selected, jnp.where(real[:, None], z, 0)
-
-                steps = jnp.swapaxes(opened, 0, 1), jnp.swapaxes(text.valid, 0, 1)
-                first = words.astype(jnp.float32), write.start(words)
-                (_, state), weights = jax.lax.scan(step, first, steps)
+                o, _ = read(words, text.valid)
+                steps = (jnp.swapaxes(o, 0, 1), jnp.swapaxes(text.valid, 0, 1))
+                first = (words.astype(jnp.float32), write.start(words))
+                of_text = functools.partial(step, text.valid)
+                (_, state), weights = jax.lax.scan(of_text, first, steps)
                 last.append(state.hidden)
                 maps.append(AttentionMap(number, number, jnp.swapaxes(weights, 0, 1)))
-        with part("head"):
-            first, second = last
-            joined = jnp.concatenate([first, second, first - second, first * second], -1)
-            layers = ReluLayers(
-                (self.config.hidden,), self.config.dropout, self.dtype, name="hidden"
-            )
+
+        with scope("head"):
+            p, h = last
+            joined = jnp.concatenate([p, h, p - h, p * h], -1)
+            sizes = (self.config.hidden,)
+            layers = ReluLayers(sizes, self.config.dropout, self.dtype, name="hidden")
             logits = self._output(layers(joined, train=train))
         return logits, [maps]

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 from attconv_jax.models.base import Losses, PairModel, PairModule, Text
 from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,14 +66,19 @@ class ParagraphVectorModule(PairModule):
         """Logits, and the sum of the texts' L."""
         table = texts[0].table.astype(jnp.float32)
         bias = jnp.asarray(self.param("bias", nn.initializers.zeros, (table.shape[0],)))
-        vectors, loss = [], jnp.zeros(texts[0].ids.shape[0])
-        with part("embedding"):
+
+        # d and L of each text
+        vectors = []
+        loss = jnp.zeros(texts[0].ids.shape[0])
+        with scope("embedding"):
             for text in texts:
                 fixed = jax.lax.stop_gradient((table, bias))
                 inferred = jax.lax.stop_gradient(self._infer(text, *fixed))
                 vectors.append(inferred)
                 loss = loss + self._loss(inferred, text, table, bias)
-        with part("head"):
+
+        # the softmax over labels
+        with scope("head"):
             joined = Dropout(self.config.dropout)(jnp.concatenate(vectors, -1), train=train)
             return self._output(joined), {"words": loss}
 
@@ -91,7 +96,7 @@ class ParagraphVectorModule(PairModule):
             return (vectors + updates, state), None
 
         zeros = jnp.zeros((text.ids.shape[0], table.shape[1]))
-        begin = zeros, optimizer.init(zeros)
+        begin = (zeros, optimizer.init(zeros))
         return jax.lax.scan(step, begin, None, length=self.config.steps)[0][0]
 
     def _loss(
@@ -102,11 +107,14 @@ class ParagraphVectorModule(PairModule):
         bias: Float[Array, "R"],
     ) -> Float[Array, "B"]:
         """L of each text; 0 of a text without words."""
+        # the mean logit of a text's words
         logits = vectors @ table.T + bias[None]
         word_logits = jnp.take_along_axis(logits, text.ids, axis=1)
         count = text.valid.sum(1)
         total = jnp.sum(word_logits, 1, where=text.valid)
         mean = total / jnp.maximum(count, 1).astype(logits.dtype)
+
+        # minus the normaliser, and the decay
         square = jnp.sum(jnp.square(vectors), 1)
         loss = jax.nn.logsumexp(logits, 1) - mean + self.config.decay / 2 * square
         return jnp.where(count > 0, loss, 0)

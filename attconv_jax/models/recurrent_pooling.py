@@ -32,7 +32,7 @@ from common_jax.fields import require, require_rates, require_sizes
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,38 +86,44 @@ class RecurrentPoolingModule(PairModule):
     def _forward(
         self, texts: Sequence[Text], train: bool
     ) -> tuple[Array, list[list[AttentionMap]], Array]:
-        config, width = self.config, texts[0].words.shape[-1]
+        config = self.config
+        width = texts[0].words.shape[-1]
+        valid = [text.valid for text in texts]
+
+        # H of each text
         lstm = Bidirectional(LSTM, width, config.dim, self.dtype, name="lstm")
-        with part("recurrent"):
+        with scope("recurrent"):
             states = [lstm(text.words, text.valid)[0] for text in texts]
-        penalty, maps = jnp.zeros(texts[0].ids.shape[0]), []
+
+        # maxima, or M and A with the penalty
+        penalty = jnp.zeros(texts[0].ids.shape[0])
+        layers = []
         if config.pooling == "max":
-            pooled = [max_pooled(x, text.valid) for x, text in zip(states, texts, strict=True)]
-            joined = jnp.concatenate(pooled, -1)
+            joined = jnp.concatenate(list(map(max_pooled, states, valid)), -1)
         else:
             attend = Means(config.rows, config.attention_dim, self.dtype, name="attention")
-            with part("attention"):
-                means, weights = zip(
-                    *(attend(x, text.valid) for x, text in zip(states, texts, strict=True)),
-                    strict=True,
-                )
-            for number, text_weights in enumerate(weights):
+            with scope("attention"):
+                means, weights = zip(*map(attend, states, valid), strict=True)
+            for text_weights in weights:
                 penalty = penalty + config.penalty * redundancy(text_weights)
-                maps.append(AttentionMap(POOLED, number, text_weights))
-            joined = means[0]
-            if len(texts) == 2:
-                first, second = (
-                    Rows(config.dim, self.dtype, name=name)(mean)
-                    for name, mean in zip(("first", "second"), means, strict=True)
-                )
-                joined = first * second
-            joined = joined.reshape(joined.shape[0], -1)
-        with part("head"):
+            layers.append([AttentionMap(POOLED, number, a) for number, a in enumerate(weights)])
+            joined = self._joined(means)
+
+        # hidden layers and the softmax
+        with scope("head"):
             sizes = (config.hidden,) * len(texts)
-            joined = ReluLayers(sizes, config.dropout, self.dtype, name="hidden")(
-                joined, train=train
-            )
-            return self._output(joined), [maps] if maps else [], penalty
+            hidden = ReluLayers(sizes, config.dropout, self.dtype, name="hidden")
+            return self._output(hidden(joined, train=train)), layers, penalty
+
+    def _joined(self, means: Sequence[Float[Array, "B r D"]]) -> Float[Array, "B _"]:
+        """M of a text; of two texts the product of their mapped rows."""
+        if len(means) == 1:
+            (joined,) = means
+        else:
+            first = Rows(self.config.dim, self.dtype, name="first")(means[0])
+            second = Rows(self.config.dim, self.dtype, name="second")(means[1])
+            joined = first * second
+        return joined.reshape(joined.shape[0], -1)
 
 
 class Means(nn.Module):
@@ -131,10 +137,9 @@ class Means(nn.Module):
     def __call__(
         self, states: Float[Array, "B T D"], valid: Bool[Array, "B T"]
     ) -> tuple[Float[Array, "B r D"], Float[Array, "B r T"]]:
-        dense = lambda size, name: Dense(
-            size, ("embed", "mlp"), self.dtype, use_bias=False, name=name
-        )
-        scores = dense(self.rows, "out")(jnp.tanh(dense(self.dim, "in")(states)))
+        w_1 = Dense(self.dim, ("embed", "mlp"), self.dtype, use_bias=False, name="in")
+        w_2 = Dense(self.rows, ("embed", "mlp"), self.dtype, use_bias=False, name="out")
+        scores = w_2(jnp.tanh(w_1(states)))
         scores = jnp.swapaxes(scores.astype(jnp.float32), 1, 2)
         weights = masked_softmax(scores, valid[:, None])
         return jnp.einsum("brt,btd->brd", weights, states), weights

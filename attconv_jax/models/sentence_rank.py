@@ -36,7 +36,7 @@ from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import GRU, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,26 +69,34 @@ class SentenceRankModule(AttendingModule):
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the weights of the attention to the question, to the sentence itself, and of
         the question's mean."""
-        dim, dropout = self.config.dim, Dropout(self.config.dropout)
+        dim = self.config.dim
+        dropout = Dropout(self.config.dropout)
+        question, sentence = texts
 
         def read(name: str, states: Array, valid: Array) -> Array:
             gru = Bidirectional(GRU, states.shape[-1], dim, self.dtype, name=name)
             return gru(dropout(states, train=train), valid)[0]
 
-        question, sentence = texts
+        # u of both texts
         encode = Bidirectional(GRU, question.words.shape[-1], dim, self.dtype, name="encode")
         of_question, of_sentence = (
             encode(dropout(text.words, train=train), text.valid)[0] for text in texts
         )
-        match = lambda name: Match(dim, self.dtype, name=name)
-        with part("attention"):
-            x, to_question = match("match")(
-                of_sentence, of_question, sentence.valid, question.valid
-            )
+
+        with scope("attention"):
+            # step 1: v
+            match = Match(dim, self.dtype, name="match")
+            x, to_question = match(of_sentence, of_question, sentence.valid, question.valid)
             v = read("matched", x, sentence.valid)
-            x, to_itself = match("self_match")(v, v, sentence.valid, sentence.valid)
+
+            # step 2: h
+            match = Match(dim, self.dtype, name="self_match")
+            x, to_itself = match(v, v, sentence.valid, sentence.valid)
             h = read("self_matched", x, sentence.valid)
+
+            # step 3: the question's mean
             mean, weights = Attention(self.dtype, name="question")(of_question, question.valid)
+
         head = Head(dim, self.labels, dropout, self.dtype, name="head")
         logits = head([mean, max_pooled(h, sentence.valid)], train=train)
         maps = [(1, 0, to_question), (1, 1, to_itself), (POOLED, 0, weights[:, None])]
@@ -109,15 +117,17 @@ class Match(nn.Module):
         valid: Bool[Array, "B T"],
         context_valid: Bool[Array, "B S"],
     ) -> tuple[Float[Array, "B T E"], Float[Array, "B T S"]]:
-        dense = lambda size, name: Dense(
-            size, ("embed", "mlp"), self.dtype, use_bias=False, name=name
-        )
-        query, key = (
-            nn.relu(dense(self.dim, name)(x)) for name, x in (("query", states), ("key", context))
-        )
+        def dense(size: int, name: str) -> Dense:
+            return Dense(size, ("embed", "mlp"), self.dtype, use_bias=False, name=name)
+
+        # c
+        query = nn.relu(dense(self.dim, "query")(states))
+        key = nn.relu(dense(self.dim, "key")(context))
         energies = jnp.einsum("btd,bsd->bts", query, key).astype(jnp.float32) * self.dim**-0.5
         weights = masked_softmax(energies, valid[:, :, None] & context_valid[:, None])
         contexts = jnp.einsum("bts,bsd->btd", weights, context)
+
+        # g
         joined = jnp.concatenate([states, contexts], -1)
         gate = nn.sigmoid(dense(joined.shape[-1], "gate")(joined))
         return gate.astype(jnp.float32) * joined, weights

@@ -30,7 +30,7 @@ from common_jax.errors import UserError
 from common_jax.fields import require_rates, require_sizes
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
-from common_jax.scopes import part
+from common_jax.scopes import scope
 
 Tree = Any  # a word's index, a pair of trees, or None for an empty tree
 _ESCAPED = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
@@ -58,6 +58,8 @@ class BinaryParse(WordInput):
     ) -> Int32[np.ndarray, "T {self.width}"]:
         if "binary_parse" not in annotations:
             raise UserError("no binary_parse, which tree_cnn needs: SNLI's JSON lines have it")
+
+        # the number of a tree's root, after its inner nodes are listed
         children: list[tuple[int, int]] = []
 
         def number(tree: Tree) -> int:
@@ -82,9 +84,10 @@ def tree_of_words(words: Sequence[str], parse: str) -> Tree:
     Raises:
       UserError: for an invalid parse, or the parse of another text.
     """
-    tokens, leaves = parse.lower().split(), list[str]()
+    # the tree over leaves
+    leaves: list[str] = []
     stack: list[list[Tree]] = [[]]
-    for token in tokens:
+    for token in parse.lower().split():
         if token == "(":
             stack.append([])
         elif token == ")":
@@ -95,6 +98,8 @@ def tree_of_words(words: Sequence[str], parse: str) -> Tree:
             stack[-1].append(len(leaves))
             leaves.append(_ESCAPED.get(token, token))
     _require(len(stack) == 1 and len(stack[0]) == 1, parse)
+
+    # the words that begin in each leaf
     plain = [[_plain(piece) for piece in pieces] for pieces in (words, leaves)]
     _require("".join(plain[0]) == "".join(plain[1]), parse)
     starts, ends = (np.cumsum([0, *map(len, pieces)]) for pieces in plain)
@@ -103,6 +108,7 @@ def tree_of_words(words: Sequence[str], parse: str) -> Tree:
         for begin, end in itertools.pairwise(ends)
     ]
 
+    # the tree over words
     def cut(tree: Tree) -> Tree:
         """The tree over words; a word in several leaves belongs to the leaf in which it begins."""
         if not isinstance(tree, tuple):
@@ -167,15 +173,20 @@ class TreeCNNModule(PairModule):
 
     @nn.compact
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        config, dropout = self.config, Dropout(self.config.dropout)
+        config = self.config
+        dropout = Dropout(config.dropout)
+
+        # u and v
         project = Dense(config.dim, ("embed", "mlp"), self.dtype, name="project")
-        over = TreeConvolution(config.dim, name="tree")
+        convolution = TreeConvolution(config.dim, name="tree")
         features = []
-        with part("recurrent"):
+        with scope("recurrent"):
             for text in texts:
                 words = project(dropout(text.words, train=train)).astype(jnp.float32)
-                features.append(over(words, text.valid, text.inputs[BinaryParse.key]))
-        with part("head"):
+                features.append(convolution(words, text.valid, text.inputs[BinaryParse.key]))
+
+        # the ReLU layer
+        with scope("head"):
             u, v = features
             joined = jnp.concatenate([u, v, u - v, u * v], -1)
             layers = ReluLayers((config.hidden,), config.dropout, self.dtype, name="hidden")
@@ -194,40 +205,44 @@ class TreeConvolution(nn.Module):
         valid: Bool[Array, "B T"],
         children: Int[Array, "B T 2"],
     ) -> Float[Array, "B H"]:
-        size, length = self.size, words.shape[1]
-        matrices = {
-            name: matrix(self, name, size, size)
+        length = words.shape[1]
+        w = {
+            name: matrix(self, name, self.size, self.size)
             for name in ("left", "right", "window_parent", "window_left", "window_right")
         }
-        biases = [
-            jnp.asarray(self.param(name, nn.initializers.zeros, (size,)))[None]
+        bias, window_bias = (
+            jnp.asarray(self.param(name, nn.initializers.zeros, (self.size,)))[None]
             for name in ("bias", "window_bias")
-        ]
-        # inner nodes follow the T positions of words
+        )
+
+        # T words, T inner nodes and a node of zeros; the positions of each inner node's children
         count = valid.sum(1)[:, None, None]
-        positions = jnp.where(children <= count, children - 1, children - 1 - count + length)
-        positions = jnp.where(children > 0, positions, 2 * length)  # a node of zeros
         nodes = jnp.pad(jnp.where(valid[..., None], words, 0), ((0, 0), (0, length + 1), (0, 0)))
-        pick = lambda nodes, at: jnp.take_along_axis(nodes, at[..., None], axis=1)
+        positions = jnp.where(children <= count, children - 1, children - 1 - count + length)
+        positions = jnp.where(children > 0, positions, 2 * length)
 
+        # the states of the inner nodes, children first
         def step(nodes: Array, inputs: tuple[Array, Array]) -> tuple[Array, None]:
-            at, pair = inputs
-            both = pick(nodes, pair)
-            new = jnp.tanh(
-                both[:, 0] @ matrices["left"] + both[:, 1] @ matrices["right"] + biases[0]
-            )
-            real = pair[:, :1] < 2 * length
-            new = jnp.where(real, new, 0)
-            return jax.lax.dynamic_update_index_in_dim(nodes, new, length + at, 1), None
+            number, pair = inputs
+            both = _at(nodes, pair)
+            new = jnp.tanh(both[:, 0] @ w["left"] + both[:, 1] @ w["right"] + bias)
+            new = jnp.where(pair[:, :1] < 2 * length, new, 0)
+            return jax.lax.dynamic_update_index_in_dim(nodes, new, length + number, 1), None
 
-        steps = jnp.arange(length), jnp.swapaxes(positions, 0, 1)
+        steps = (jnp.arange(length), jnp.swapaxes(positions, 0, 1))
         nodes, _ = jax.lax.scan(step, nodes, steps)
+
+        # the convolution over all nodes; words have no children
         none = jnp.full_like(positions, 2 * length)
         left, right = (
-            pick(nodes, jnp.concatenate([none[..., side], positions[..., side]], 1))
+            _at(nodes, jnp.concatenate([none[..., side], positions[..., side]], 1))
             for side in (0, 1)
         )
-        windows = nodes[:, :-1] @ matrices["window_parent"]
-        windows = windows + left @ matrices["window_left"] + right @ matrices["window_right"]
-        real = jnp.concatenate([valid, children[..., 0] > 0], 1)
-        return max_pooled(jnp.tanh(windows + biases[1][None]), real)
+        windows = nodes[:, :-1] @ w["window_parent"]
+        windows = windows + left @ w["window_left"] + right @ w["window_right"]
+        is_node = jnp.concatenate([valid, children[..., 0] > 0], 1)
+        return max_pooled(jnp.tanh(windows + window_bias[None]), is_node)
+
+
+def _at(nodes: Float[Array, "B N D"], positions: Int[Array, "B P"]) -> Float[Array, "B P D"]:
+    return jnp.take_along_axis(nodes, positions[..., None], axis=1)

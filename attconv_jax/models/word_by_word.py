@@ -23,8 +23,8 @@ from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, Pa
 from common_jax.fields import require_rates, require_sizes
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
-from common_jax.recurrent import LSTM, State
-from common_jax.scopes import part
+from common_jax.recurrent import LSTM, State, kept
+from common_jax.scopes import scope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,29 +56,38 @@ class WordByWordModule(AttendingModule):
     @nn.compact
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the attention of the hypothesis to the premise."""
-        dim, dropout = self.config.dim, Dropout(self.config.dropout)
+        dim = self.config.dim
+        dropout = Dropout(self.config.dropout)
+
+        # Y and h
         project = Dense(dim, ("embed", "mlp"), self.dtype, name="project")
         words = [dropout(project(text.words), train=train) for text in texts]
-        read = lambda name: LSTM(dim, dim, self.dtype, name=name)
-        with part("recurrent"):
-            premise, last = read("premise")(words[0], texts[0].valid)
+        with scope("recurrent"):
+            premise, last = LSTM(dim, dim, self.dtype, name="premise")(words[0], texts[0].valid)
             begin = State(jnp.zeros_like(last.hidden), last.cell)
-            hypothesis, end = read("hypothesis")(words[1], texts[1].valid, begin)
+            read = LSTM(dim, dim, self.dtype, name="hypothesis")
+            hypothesis, end = read(words[1], texts[1].valid, begin)
+
+        # W_y Y and W_h h
         matrices = {name: matrix(self, name, dim, dim) for name in ("y", "h", "r", "t", "p", "x")}
         weight = self.param("w", nn.initializers.normal(dim**-0.5), (dim,))
-        with part("attention"):
-            of_premise, of_hypothesis = premise @ matrices["y"], hypothesis @ matrices["h"]
+        with scope("attention"):
+            of_premise = premise @ matrices["y"]
+            of_hypothesis = hypothesis @ matrices["h"]
 
+            # M_t, alpha_t and r_t of a word
             def step(r: Array, inputs: tuple[Array, Array]) -> tuple[Array, Array]:
-                h, real = inputs
-                m = jnp.tanh(of_premise + (h + r @ matrices["r"])[:, None])
+                of_word, is_word = inputs
+                m = jnp.tanh(of_premise + (of_word + r @ matrices["r"])[:, None])
                 alpha = masked_softmax(m @ weight, texts[0].valid)
                 new = jnp.einsum("bs,bsd->bd", alpha, premise) + jnp.tanh(r @ matrices["t"])
-                return jnp.where(real[:, None], new, r), jnp.where(real[:, None], alpha, 0)
+                return kept(is_word, new, r), kept(is_word, alpha, 0)
 
-            steps = jnp.swapaxes(of_hypothesis, 0, 1), jnp.swapaxes(texts[1].valid, 0, 1)
+            steps = (jnp.swapaxes(of_hypothesis, 0, 1), jnp.swapaxes(texts[1].valid, 0, 1))
             r, weights = jax.lax.scan(step, jnp.zeros_like(last.hidden), steps)
-        with part("head"):
+
+        # h*
+        with scope("head"):
             joined = jnp.tanh(r @ matrices["p"] + end.hidden @ matrices["x"])
             logits = self._output(dropout(joined, train=train))
         return logits, [[AttentionMap(1, 0, jnp.swapaxes(weights, 0, 1))]]

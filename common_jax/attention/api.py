@@ -1,18 +1,22 @@
 """The function `attention`: validates a request, zeroes padding and selects an implementation."""
 
-from typing import Any, Literal
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from common_jax.attention.banded import banded_attention, block_length
+from common_jax.attention.banded import Banded, block_length
 from common_jax.attention.bias import Bias
-from common_jax.attention.chunked import chunked_attention
-from common_jax.attention.dense import dense_attention
+from common_jax.attention.chunked import Chunked
+from common_jax.attention.dense import Dense
+from common_jax.attention.request import Form, Request
 from common_jax.masks import Mask, valid
 from common_jax.sharding import platform
 
 Implementation = Literal["auto", "dense", "banded", "chunked"]
+FORMS: Mapping[str, Form] = {"dense": Dense(), "banded": Banded(), "chunked": Chunked()}
 # "auto" is banded for sequences at least this many times as long as the keys of a block: at window
 # 11 from about 90 tokens, and from about 700 on a TPU. On a CPU (`python -m launch.bench
 # attention`) 1D-CSAN's banded form takes 0.76 of dense's time at 128 tokens and 0.46 at 256.
@@ -20,16 +24,6 @@ Implementation = Literal["auto", "dense", "banded", "chunked"]
 # the compiler's cycles, it takes 1.3 times as long at 512 and 0.7 at 1,024.
 BANDED_FROM = 2.25
 BANDED_FROM_ON_TPU = 17.0
-
-# What each implementation does not support; see `obstacles`.
-UNSUPPORTED = {
-    "dense": (),
-    "banded": (
-        *("masks without a token window", "unequal numbers of queries and keys"),
-        *("return_weights", "biases that are not relative"),
-    ),
-    "chunked": ("masks with an area of heads", "dropout", "return_weights", "biases"),
-}
 
 
 def attention(
@@ -59,8 +53,8 @@ def attention(
       dropout_rate: of the weights; needs `dropout_key` if above 0.
       implementation: "dense" (any mask and bias), "banded" (self-attention in a token window),
         "chunked" (stores no weights for the backward pass), or "auto": the faster of the first two
-        at these shapes that supports the request; see `UNSUPPORTED`. For symbolic lengths, as in an
-        export, "auto" and "banded" are "dense".
+        at these shapes that supports the request; see `Form.obstacles`. For symbolic lengths, as in
+        an export, "auto" and "banded" are "dense".
       return_weights: whether to return also the float32 weights before dropout, heads of the area
         in the order of `masks.head_table`; dense only.
 
@@ -68,47 +62,31 @@ def attention(
       ValueError: if the implementation does not support the request, or shapes do not fit.
     """
     _require_shapes(query, key, value)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    request = Request(
+        query, key, value, mask, bias, scale, dropout_rate, dropout_key, return_weights
+    )
+
+    # the form
     symbolic = not all(isinstance(x.shape[1], int) for x in (query, key))
     if symbolic and implementation in ("auto", "banded"):
         implementation = "dense"  # an export has one form, for all lengths
-    reasons = obstacles(query, key, mask, bias, bool(dropout_rate), return_weights)
     if implementation == "auto":
-        banded = not reasons["banded"] and _banded_pays(query, mask)
+        banded = not FORMS["banded"].obstacles(request) and _banded_pays(query, mask)
         implementation = "banded" if banded else "dense"
-    if features := reasons[implementation]:
+    form = FORMS[implementation]
+    if features := form.obstacles(request):
         raise ValueError(f"{implementation} attention does not support {' and '.join(features)}")
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    options: Any = {"scale": scale, "dropout_rate": dropout_rate, "dropout_key": dropout_key}
-    query = _zero_padding(query, mask.query_segments)
-    key = _zero_padding(key, mask.key_segments)
-    value = _zero_padding(value, mask.key_segments)
-    if implementation == "chunked":
-        return chunked_attention(query, key, value, mask, scale)
-    if implementation == "banded":
-        return banded_attention(query, key, value, mask, bias, **options)
-    out, weights = dense_attention(query, key, value, mask, bias, **options)
+
+    # its result, from zeros at padding
+    without_padding = dataclasses.replace(
+        request,
+        query=_zero_padding(query, mask.query_segments),
+        key=_zero_padding(key, mask.key_segments),
+        value=_zero_padding(value, mask.key_segments),
+    )
+    out, weights = form(without_padding)
     return (out, weights) if return_weights else out
-
-
-def obstacles(
-    query: Float[Array, "B T H K"],
-    key: Float[Array, "B S H K"],
-    mask: Mask,
-    bias: Bias | None,
-    dropout: bool,
-    return_weights: bool,
-) -> dict[str, list[str]]:
-    """The features of a request that each implementation does not support."""
-    requested = {
-        "masks without a token window": mask.window is None,
-        "masks with an area of heads": mask.heads != 1,
-        "unequal numbers of queries and keys": query.shape[1] != key.shape[1],
-        "dropout": dropout,
-        "return_weights": return_weights,
-        "biases": bias is not None,
-        "biases that are not relative": bias is not None and not bias.relative,
-    }
-    return {name: [f for f in features if requested[f]] for name, features in UNSUPPORTED.items()}
 
 
 def _require_shapes(query: Array, key: Array, value: Array) -> None:

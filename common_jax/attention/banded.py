@@ -5,47 +5,56 @@ either side. Masks are split in the same way; no [T, S] array is created.
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from common_jax.attention.bias import Bias
 from common_jax.attention.dense import attend, head_halo, heads_first, union_of_heads
+from common_jax.attention.request import Form, Request
 from common_jax.masks import Mask, head_table, segments_meet
 
 BLOCK = 32  # measured on a CPU: 16 and 64 are slower for one head in the area, no faster for three
 
 
-def banded_attention(
-    query: Float[Array, "B T H K"],
-    key: Float[Array, "B T H K"],
-    value: Float[Array, "B T H V"],
-    mask: Mask,
-    bias: Bias | None,
-    *,
-    scale: float,
-    dropout_rate: float,
-    dropout_key: Key[Array, ""] | None,
-) -> Float[Array, "B T H V"]:
-    """Self-attention in the token window of `mask`; the `bias` must be relative."""
-    assert mask.window is not None
-    length, heads = query.shape[1:3]
-    half = min(mask.window // 2, length - 1)
-    block = block_length(length, mask.window)
-    key_heads, value_heads, valid_heads = head_table(heads, mask.heads, mask.head_edge)
-    (blocks,) = cut(heads_first(query), block)
-    out, _ = attend(
-        blocks,
-        union_of_heads(cut(head_halo(key, key_heads), block, half), heads),
-        union_of_heads(cut(head_halo(value, value_heads), block, half), heads),
-        allowed_in_blocks(mask, length, heads, block, half),
-        valid_heads,
-        bias,
-        _block_positions(block, half),
-        scale=scale,
-        dropout_rate=dropout_rate,
-        dropout_key=dropout_key,
-    )
-    out = out.reshape(*out.shape[:2], -1, out.shape[-1])[:, :, :length]
-    return heads_first(out)
+class Banded(Form):
+    """Self-attention in a token window."""
+
+    def obstacles(self, request: Request) -> list[str]:
+        bias = request.bias
+        missing = {
+            "masks without a token window": request.mask.window is None,
+            "unequal numbers of queries and keys": request.query.shape[1] != request.key.shape[1],
+            "return_weights": request.return_weights,
+            "biases that are not relative": bias is not None and not bias.relative,
+        }
+        return [feature for feature, requested in missing.items() if requested]
+
+    def __call__(self, request: Request) -> tuple[Float[Array, "B T H V"], None]:
+        mask = request.mask
+        assert mask.window is not None
+        length, heads = request.query.shape[1:3]
+
+        # blocks of queries, and of keys and values with the halo
+        half = min(mask.window // 2, length - 1)
+        block = block_length(length, mask.window)
+        key_heads, value_heads, valid_heads = head_table(heads, mask.heads, mask.head_edge)
+        (queries,) = cut(heads_first(request.query), block)
+        keys = cut(head_halo(request.key, key_heads), block, half)
+        values = cut(head_halo(request.value, value_heads), block, half)
+
+        # attention of each block to its own keys
+        out, _ = attend(
+            queries,
+            union_of_heads(keys, heads),
+            union_of_heads(values, heads),
+            allowed_in_blocks(mask, length, heads, block, half),
+            valid_heads,
+            request.bias,
+            _block_positions(block, half),
+            scale=request.scale,
+            dropout_rate=request.dropout_rate,
+            dropout_key=request.dropout_key,
+        )
+        out = out.reshape(*out.shape[:2], -1, out.shape[-1])[:, :, :length]
+        return heads_first(out), None
 
 
 def allowed_in_blocks(

@@ -11,14 +11,33 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.attention.dense import heads_first, product
+from common_jax.attention.dense import einsum, heads_first
+from common_jax.attention.request import Form, Request
 from common_jax.masks import MASKED, Mask
+from common_jax.pieces import map_pieces
 
 # Number of weights computed at once on a CPU (2 MiB), at least those of one sequence. At T = 400
 # with 8 heads of 16, value and gradient take half the time of computing all weights, 164 MB, at
 # once (`python -m launch.bench attention --lengths 400 --head_size 16 --batch 32`). Accelerators
 # compute all at once, since chunks of this size would leave most of them idle.
 CHUNK = 2**19
+
+
+class Chunked(Form):
+    """Masks without an area of heads; no array of all weights."""
+
+    def obstacles(self, request: Request) -> list[str]:
+        missing = {
+            "masks with an area of heads": request.mask.heads != 1,
+            "dropout": request.dropout_rate != 0,
+            "return_weights": request.return_weights,
+            "biases": request.bias is not None,
+        }
+        return [feature for feature, requested in missing.items() if requested]
+
+    def __call__(self, request: Request) -> tuple[Float[Array, "B T H V"], None]:
+        arrays = (request.query, request.key, request.value)
+        return chunked_attention(*arrays, request.mask, request.scale), None
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -37,14 +56,18 @@ def _forward(query: Array, key: Array, value: Array, mask: Mask, scale: float):
     def chunk(query, key, value, mask):
         query, key, value = map(heads_first, (query, key, value))
         scores, allowed = _scores(query, key, mask, scale)
+        has_key = allowed.any(-1, keepdims=True)
+
+        # softmax and output
         peak = scores.max(-1, keepdims=True)
         exponentials = jnp.exp(scores - peak)
         total = exponentials.sum(-1, keepdims=True)
-        out = product("bhts,bhsv->bhtv", exponentials.astype(value.dtype), value) / total
-        has_key = allowed.any(-1, keepdims=True)
+        out = einsum("bhts,bhsv->bhtv", exponentials.astype(value.dtype), value) / total
         out = jnp.where(has_key, out, 0).astype(query.dtype)
+
         # so large that a query without a key has weights of zero in the backward pass
-        return heads_first(out), jnp.where(has_key, peak + jnp.log(total), -MASKED)
+        log_total = jnp.where(has_key, peak + jnp.log(total), -MASKED)
+        return heads_first(out), log_total
 
     out, log_total = _in_chunks(chunk, (query, key, value, mask))
     return out, (query, key, value, mask, out, log_total)
@@ -53,19 +76,20 @@ def _forward(query: Array, key: Array, value: Array, mask: Mask, scale: float):
 def _backward(scale: float, residuals, cotangent: Array):
     def chunk(query, key, value, mask, out, log_total, cotangent):
         query, key, value, out, cotangent = map(heads_first, (query, key, value, out, cotangent))
+
+        # the weights again, and the gradient of the scores
         weights = jnp.exp(_scores(query, key, mask, scale)[0] - log_total)
-        d_weights = product("bhtv,bhsv->bhts", cotangent, value)
-        mean = product("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `d_weights`, by weight
+        d_weights = einsum("bhtv,bhsv->bhts", cotangent, value)
+        mean = einsum("bhtv,bhtv->bht", cotangent, out)[..., None]  # of `d_weights`, by weight
         d_scores = (weights * (d_weights - mean) * scale).astype(query.dtype)
-        gradients = (
-            product("bhts,bhsk->bhtk", d_scores, key).astype(query.dtype),
-            # in this order the larger factor is not transposed
-            jnp.swapaxes(product("bhtk,bhts->bhks", query, d_scores), 2, 3).astype(key.dtype),
-            jnp.swapaxes(
-                product("bhtv,bhts->bhvs", cotangent, weights.astype(value.dtype)), 2, 3
-            ).astype(value.dtype),
-        )
-        return tuple(map(heads_first, gradients))
+
+        # those of query, key and value; in this order the larger factor is not transposed
+        d_query = einsum("bhts,bhsk->bhtk", d_scores, key).astype(query.dtype)
+        d_key = einsum("bhtk,bhts->bhks", query, d_scores)
+        d_key = jnp.swapaxes(d_key, 2, 3).astype(key.dtype)
+        d_value = einsum("bhtv,bhts->bhvs", cotangent, weights.astype(value.dtype))
+        d_value = jnp.swapaxes(d_value, 2, 3).astype(value.dtype)
+        return heads_first(d_query), heads_first(d_key), heads_first(d_value)
 
     return *_in_chunks(chunk, (*residuals, cotangent)), None
 
@@ -78,33 +102,30 @@ def _scores(
 ) -> tuple[Float[Array, "B H T S"], Bool[Array, "b h T S"]]:
     """The scaled scores, `MASKED` where they are not allowed, and the mask."""
     allowed = mask.allowed(query.shape[2], key.shape[2], query.shape[1])
-    scores = product("bhtk,bhsk->bhts", query, key) * scale
+    scores = einsum("bhtk,bhsk->bhts", query, key) * scale
     return jnp.where(allowed, scores, MASKED), allowed
 
 
 def _in_chunks(function, arrays):
-    """`function` of the arrays, all [B, ...], a few rows at a time."""
-    # Ties the mask to the queries, so that XLA does not move it out of a scan over layers: reading
-    # an array [B, H, T, S] takes longer than computing it.
+    """`function` of the arrays, all [B, ...]; on a CPU a few rows at a time."""
+    # ties the mask to the queries, so that XLA does not move it out of a scan over layers: reading
+    # an array [B, H, T, S] takes longer than computing it
     query, key, value, mask, *extra = arrays
     query, mask = jax.lax.optimization_barrier((query, mask))
     arrays = (query, key, value, mask, *extra)
+
+    # all at once if the weights are few
     batch, length, heads, _ = query.shape
     weights = batch * heads * length * key.shape[1]
     symbolic = not isinstance(weights, int)  # in an export
     if symbolic or weights <= CHUNK or batch == 1:
         return function(*arrays)
+
+    # else in chunks of equally many rows
     chunks = min(batch, -(-weights // CHUNK))
     rows = -(-batch // chunks)
 
-    def cut(x):
-        padded = jnp.pad(x, [(0, chunks * rows - batch), *[(0, 0)] * (x.ndim - 1)])
-        return padded.reshape(chunks, rows, *x.shape[1:])
-
-    joined = lambda x: x.reshape(chunks * rows, *x.shape[2:])[:batch]
-
     def in_turn(*arrays):
-        outputs = jax.lax.map(lambda chunk: function(*chunk), jax.tree.map(cut, arrays))
-        return jax.tree.map(joined, outputs)
+        return map_pieces(function, arrays, 0, rows)
 
     return jax.lax.platform_dependent(*arrays, cpu=in_turn, default=function)

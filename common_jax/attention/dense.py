@@ -14,37 +14,43 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from common_jax.attention.bias import Bias
+from common_jax.attention.request import Form, Request
 from common_jax.dropout import dropout
-from common_jax.masks import MASKED, Mask, head_table
+from common_jax.masks import MASKED, head_table
 
 
-def dense_attention(
-    query: Float[Array, "B T H K"],
-    key: Float[Array, "B S H K"],
-    value: Float[Array, "B S H V"],
-    mask: Mask,
-    bias: Bias | None,
-    *,
-    scale: float,
-    dropout_rate: float,
-    dropout_key: Key[Array, ""] | None,
-) -> tuple[Float[Array, "B T H V"], Float[Array, "B H T N S"]]:
-    """Output and weights; every pair of tokens is computed."""
-    (queries, heads), keys = query.shape[1:3], key.shape[1]
-    key_heads, value_heads, valid_heads = head_table(heads, mask.heads, mask.head_edge)
-    out, weights = attend(
-        heads_first(query),
-        union_of_heads([head_halo(key, key_heads)], heads),
-        union_of_heads([head_halo(value, value_heads)], heads),
-        mask.allowed(queries, keys, heads),
-        valid_heads,
-        bias,
-        (jnp.arange(queries), jnp.arange(keys)),
-        scale=scale,
-        dropout_rate=dropout_rate,
-        dropout_key=dropout_key,
-    )
-    return heads_first(out), weights.reshape(*weights.shape[:-1], mask.heads, -1)
+class Dense(Form):
+    """Every pair of tokens, with any mask and bias."""
+
+    def obstacles(self, request: Request) -> list[str]:
+        return []
+
+    def __call__(
+        self, request: Request
+    ) -> tuple[Float[Array, "B T H V"], Float[Array, "B H T N S"]]:
+        mask = request.mask
+        queries, heads = request.query.shape[1:3]
+        keys = request.key.shape[1]
+
+        # Equations 7 and 8
+        key_heads, value_heads, valid_heads = head_table(heads, mask.heads, mask.head_edge)
+        key_union = union_of_heads([head_halo(request.key, key_heads)], heads)
+        value_union = union_of_heads([head_halo(request.value, value_heads)], heads)
+
+        # Equation 9
+        out, weights = attend(
+            heads_first(request.query),
+            key_union,
+            value_union,
+            mask.allowed(queries, keys, heads),
+            valid_heads,
+            request.bias,
+            (jnp.arange(queries), jnp.arange(keys)),
+            scale=request.scale,
+            dropout_rate=request.dropout_rate,
+            dropout_key=request.dropout_key,
+        )
+        return heads_first(out), weights.reshape(*weights.shape[:-1], mask.heads, -1)
 
 
 def attend(
@@ -70,49 +76,62 @@ def attend(
     def of_area(x: Array) -> Array:
         return jnp.concatenate([x if query.ndim == 4 else x[:, :, None]] * area, axis=-1)
 
-    scores = product("...tk,...sk->...ts", query, keys) * scale
+    # scores, with the bias and the mask
+    scores = einsum("...tk,...sk->...ts", query, keys) * scale
     if bias is not None:
         scores = scores + of_area(bias.at(*positions))
     scores = jnp.where(mask_of_area(allowed, valid_heads), scores, MASKED)
+
+    # numerators and denominator of the softmax; every area includes the query's own head, so that
+    # `allowed` alone decides whether it has a key
     peak = jax.lax.stop_gradient(scores.max(-1, keepdims=True))
     exponentials = jnp.exp(scores - peak)
     total = exponentials.sum(-1, keepdims=True)
-    # Every area includes the query's own head, so `allowed` alone decides whether it has a key.
     has_key = allowed.any(-1, keepdims=True)
-
     if bias is not None and (factor := bias.factor(*positions)) is not None:
         exponentials = exponentials * of_area(factor)
+
+    # weighted sums of the values, after dropout
     remaining = dropout(exponentials, dropout_rate, dropout_key).astype(values.dtype)
-    summed = product("...ts,...sv->...tv", remaining, values)
+    summed = einsum("...ts,...sv->...tv", remaining, values)
     if bias is not None and not bias.relative:
         by_token = remaining.reshape(*remaining.shape[:-1], area, -1).sum(-2)
         if (bias_values := bias.values(by_token, *positions)) is not None:
             summed = summed + bias_values
+
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
     return out, jnp.where(has_key, exponentials / total, 0)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def product(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
-    """An einsum of two arrays of one dtype, summed in float32; the products of its backward pass
+def einsum(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
+    """`jnp.einsum` of two arrays of one dtype, summed in float32; the products of its backward pass
     have factors of that dtype too. A CPU, which lacks some products of bfloat16 with a float32
     result, converts the factors to float32."""
-    einsum = functools.partial(jnp.einsum, equation, preferred_element_type=jnp.float32)
+    narrow = functools.partial(jnp.einsum, equation, preferred_element_type=jnp.float32)
     if a.dtype == jnp.float32:
-        return einsum(a, b)
-    wide = lambda *factors: einsum(*(x.astype(jnp.float32) for x in factors))
-    return jax.lax.platform_dependent(a, b, cpu=wide, default=einsum)
+        return narrow(a, b)
+
+    def wide(a: Array, b: Array) -> Array:
+        return narrow(a.astype(jnp.float32), b.astype(jnp.float32))
+
+    return jax.lax.platform_dependent(a, b, cpu=wide, default=narrow)
 
 
-def _product_backward(equation, factors, cotangent):
-    (a, b), (left, right, out) = factors, equation.replace("->", ",").split(",")
+def _einsum_forward(equation, a, b):
+    return einsum(equation, a, b), (a, b)
+
+
+def _einsum_backward(equation, factors, cotangent):
+    a, b = factors
+    left, right, out = equation.replace("->", ",").split(",")
     cotangent = cotangent.astype(a.dtype)
-    d_a = product(f"{out},{right}->{left}", cotangent, b)
-    d_b = product(f"{out},{left}->{right}", cotangent, a)
+    d_a = einsum(f"{out},{right}->{left}", cotangent, b)
+    d_b = einsum(f"{out},{left}->{right}", cotangent, a)
     return d_a.astype(a.dtype), d_b.astype(b.dtype)
 
 
-product.defvjp(lambda equation, a, b: (product(equation, a, b), (a, b)), _product_backward)
+einsum.defvjp(_einsum_forward, _einsum_backward)
 
 
 def head_halo(
@@ -130,15 +149,15 @@ def head_halo(
 
 
 def union_of_heads(
-    parts: Sequence[Float[Array, "B _ *C _ K"]], heads: int
+    slices: Sequence[Float[Array, "B _ *C _ K"]], heads: int
 ) -> Float[Array, "B {heads} *C U K"]:
-    """Equations 7 and 8: the keys or values of each head's area, from all `parts` of the S tokens.
+    """Equations 7 and 8: the keys or values of each head's area, from all `slices` of the S tokens.
 
     The heads of an area are concatenated along the token axis, so that ordinary attention follows:
     with a separate axis for them the products take up to twice the time.
     """
-    starts = range(parts[0].shape[1] - heads + 1)
-    return jnp.concatenate([part[:, n : n + heads] for n in starts for part in parts], axis=-2)
+    starts = range(slices[0].shape[1] - heads + 1)
+    return jnp.concatenate([x[:, n : n + heads] for n in starts for x in slices], axis=-2)
 
 
 def mask_of_area(

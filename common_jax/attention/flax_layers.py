@@ -47,6 +47,8 @@ def attention_fn(
         )
     if module is not None or precision is not None:
         raise ValueError("attention_fn supports neither sow_weights=True nor a precision")
+
+    # Flax's arguments as ours
     mask = Mask() if mask is None else mask
     dtype = jnp.result_type(query, key, value) if dtype is None else dtype
     query, key, value = (x.astype(dtype) for x in (query, key, value))

@@ -116,7 +116,7 @@ SYSTEMS: Mapping[str, Callable[[ConfigDict], Fields]] = {
     "local_soft_8": _predicted(8),
     "luong": _predicted(4, window="fixed", form="luong"),
     "cnns": _local(Convolutions),
-    "cnns_full": _local(Convolutions, kind="full"),
+    "cnns_full": _local(Convolutions, kind="ordinary"),
     "block": _local(Block),
     "csan_1d": _local(Area, head_window=1),
     "csan_2d": _local(Area),

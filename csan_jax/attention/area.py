@@ -19,7 +19,7 @@ import dataclasses
 
 from common_jax.fields import require, require_odd
 from common_jax.masks import HeadEdge, Mask, head_table, head_window, token_window
-from csan_jax.attention.base import EncoderAttention, Sizes
+from csan_jax.attention.base import AttentionSettings, EncoderAttention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Area(EncoderAttention):
         alone = self.head_window == 1
         return {"head_edge": "model.encoder_attention.head_window=3"} if alone else {}
 
-    def check(self, sizes: Sizes) -> None:
-        super().check(sizes)
+    def check(self, settings: AttentionSettings) -> None:
+        super().check(settings)
         if not self.local_layers:
             return
         try:
-            head_table(sizes.num_heads, self.head_window, self.head_edge)
+            head_table(settings.num_heads, self.head_window, self.head_edge)
         except ValueError as error:
             require(False, f"model.head_window={self.head_window}: {error}")
 

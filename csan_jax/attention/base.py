@@ -6,7 +6,8 @@ A new variant is a new module in this package, with a subclass of `EncoderAttent
 
 import abc
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import flax.linen as nn
 
@@ -14,10 +15,12 @@ from common_jax.fields import Choice, require
 from common_jax.layers import SelfAttention
 from common_jax.masks import Mask, causal
 
+Layer = TypeVar("Layer", bound=nn.Module)
+
 
 @dataclasses.dataclass(frozen=True)
-class Sizes:
-    """The fields of `ModelConfig` that attentions read.
+class AttentionSettings:
+    """The fields of `ModelConfig` that attentions read, and the type of activations.
 
     Attributes:
       dim: D.
@@ -39,16 +42,21 @@ class Sizes:
     implementation: Literal["auto", "dense", "banded"]
     dtype: Any
 
-    @property
-    def heads(self) -> dict[str, Any]:
-        """The fields of `common_jax.layers.SelfAttention`."""
-        return {
+    def layer(self, layer_class: Callable[..., Layer], **fields: Any) -> Layer:
+        """A layer of attention with these settings.
+
+        Args:
+          layer_class: `common_jax.layers.SelfAttention`, `MultiHeadAttention` or a subclass.
+          fields: the subclass's, or those that differ from the settings.
+        """
+        settings: dict[str, Any] = {
             "dim": self.dim,
             "num_heads": self.num_heads,
             "dropout": self.attention_dropout,
             "implementation": self.implementation,
             "dtype": self.dtype,
         }
+        return layer_class(**{**settings, **fields})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,18 +78,19 @@ class EncoderAttention(Choice):
         """Fields without effect given the others, each with the setting that gives it one."""
         return {}
 
-    def check(self, sizes: Sizes) -> None:
+    def check(self, settings: AttentionSettings) -> None:
         """Checks the fields against the model.
 
         Raises:
           UserError: for invalid fields.
         """
         require(
-            0 <= self.local_layers <= sizes.encoder_layers,
-            f"model.local_layers={self.local_layers}: 0 to encoder_layers={sizes.encoder_layers}",
+            0 <= self.local_layers <= settings.encoder_layers,
+            f"model.local_layers={self.local_layers}: "
+            f"0 to encoder_layers={settings.encoder_layers}",
         )
         require(
-            sizes.implementation != "banded"
+            settings.implementation != "banded"
             or self.local_layers == 0
             or self.mask().window is not None,
             f"model.attention=banded: {type(self).__name__} has no token window",
@@ -96,13 +105,13 @@ class EncoderAttention(Choice):
         local = padding & self.mask()
         return [local] * self.local_layers + [padding] * (layers - self.local_layers)
 
-    def module(self, sizes: Sizes) -> nn.Module:
+    def module(self, settings: AttentionSettings) -> nn.Module:
         """One layer's attention: (x [B, T, D], mask, *, train) -> [B, T, D], without the residual
         connection, and `weights(x, mask)` -> [B, H, T, N, T]. Usually a subclass of
         `common_jax.layers.SelfAttention` whose `bias` adds to the scores."""
-        return SelfAttention(**sizes.heads)
+        return settings.layer(SelfAttention)
 
-    def before(self, sizes: Sizes) -> nn.Module | None:
+    def before(self, settings: AttentionSettings) -> nn.Module | None:
         """Sub-layers of each layer before its attention, with their residual connections:
         (x [B, T, D], mask, *, train) -> [B, T, D]."""
         return None
@@ -110,15 +119,16 @@ class EncoderAttention(Choice):
     @property
     def own_parameters(self) -> bool:
         """Whether the layers have other parameters than plain self-attention."""
-        cls, plain = type(self), EncoderAttention
-        return cls.module is not plain.module or cls.before is not plain.before
+        attention = type(self)
+        plain = EncoderAttention
+        return attention.module is not plain.module or attention.before is not plain.before
 
 
 @dataclasses.dataclass(frozen=True)
 class DecoderAttention(Choice):
     """The self-attention of all decoder layers, in training and in decoding with a cache."""
 
-    def check(self, sizes: Sizes) -> None:
+    def check(self, settings: AttentionSettings) -> None:
         """As `EncoderAttention.check`."""
 
     def mask(self) -> Mask:
@@ -126,7 +136,7 @@ class DecoderAttention(Choice):
         return causal()
 
     @abc.abstractmethod
-    def module(self, sizes: Sizes) -> nn.Module:
+    def module(self, settings: AttentionSettings) -> nn.Module:
         """One layer's attention, without the residual connection:
 
         - (x [B, T, D], mask, *, train) -> [B, T, D], for all target positions at once;
@@ -137,7 +147,7 @@ class DecoderAttention(Choice):
         """
 
     @abc.abstractmethod
-    def cache(self, sizes: Sizes, rows: Any, steps: Any, hypotheses: int) -> Any:
+    def cache(self, settings: AttentionSettings, rows: Any, steps: Any, hypotheses: int) -> Any:
         """One layer's cache before the first step, a pytree.
 
         Args:

@@ -19,11 +19,11 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from common_jax.attention.dense import product
+from common_jax.attention.dense import einsum
 from common_jax.fields import require_sizes
 from common_jax.layers import Dense, SelfAttention
 from common_jax.masks import Mask, masked_softmax, segments, segments_meet, token_window, valid
-from csan_jax.attention.base import EncoderAttention, Sizes
+from csan_jax.attention.base import AttentionSettings, EncoderAttention
 
 
 class BlockAttention(SelfAttention):
@@ -45,25 +45,36 @@ class BlockAttention(SelfAttention):
     def __call__(
         self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
-        split, flat = self._split, lambda heads: heads.reshape(x.shape)
         blocks = self._blocks(x, mask)
+
+        # step 1: h
         inside = segments(blocks, blocks) & token_window(2 * self.block - 1)
-        words = self._mean(split(self.query(x)), *self._keys_values(x), inside, train=train)
+        query = self.split_heads(self.query(x))
+        key, value = self.keys_values(x)
+        words = self.weighted_values(query, key, value, mask=inside, train=train)
 
-        scores = self.pool(nn.sigmoid(self.pool_hidden(flat(words))))
+        # step 2: v, for each word the sum over its block
+        hidden = nn.sigmoid(self.pool_hidden(words.reshape(x.shape)))
+        scores = jnp.moveaxis(self.pool(hidden).astype(jnp.float32), 2, 1)[:, :, None]
         same_block = segments_meet(blocks, blocks)[:, None]
-        of_keys = jnp.moveaxis(scores.astype(jnp.float32), 2, 1)[:, :, None]
-        of_keys = jnp.broadcast_to(of_keys, (*of_keys.shape[:2], *same_block.shape[2:]))
-        shares = masked_softmax(of_keys, same_block)
-        pooled = product("bhts,bshk->bthk", shares.astype(x.dtype), words).astype(x.dtype)
+        pooling_scores = jnp.broadcast_to(scores, (*scores.shape[:2], *same_block.shape[2:]))
+        shares = masked_softmax(pooling_scores, same_block)
+        pooled = einsum("bhts,bshk->bthk", shares.astype(x.dtype), words).astype(x.dtype)
 
-        first = blocks != jnp.pad(blocks[:, :-1], ((0, 0), (1, 0)))
-        between = segments(self._ids(x, mask), jnp.where(first, self._ids(x, mask), 0))
-        query = split(self.block_query(flat(pooled)))
-        context = self._mean(query, pooled, pooled, between, train=train)
-        gate = split(nn.sigmoid(self.gate(jnp.concatenate([flat(pooled), flat(context)], -1))))
-        mixed = gate * context + (1 - gate) * pooled
-        return self.out(jnp.concatenate([words, mixed], -1).reshape(*x.shape[:2], -1))
+        # step 3: o, to the first word of each block of the sentence
+        starts_block = blocks != jnp.pad(blocks[:, :-1], ((0, 0), (1, 0)))
+        ids = self._ids(x, mask)
+        to_blocks = segments(ids, jnp.where(starts_block, ids, 0))
+        query = self.split_heads(self.block_query(pooled.reshape(x.shape)))
+        context = self.weighted_values(query, pooled, pooled, mask=to_blocks, train=train)
+
+        # step 4: e
+        both = jnp.concatenate([pooled.reshape(x.shape), context.reshape(x.shape)], -1)
+        gate = self.split_heads(nn.sigmoid(self.gate(both)))
+        combined = gate * context + (1 - gate) * pooled
+
+        # step 5
+        return self.out(jnp.concatenate([words, combined], -1).reshape(*x.shape[:2], -1))
 
     def weights(self, x: Float[Array, "B T D"], mask: Mask) -> Float[Array, "B H T 1 T"]:
         """The attention weights inside the blocks."""
@@ -92,12 +103,12 @@ class Block(EncoderAttention):
 
     block: int = 4
 
-    def check(self, sizes: Sizes) -> None:
-        super().check(sizes)
+    def check(self, settings: AttentionSettings) -> None:
+        super().check(settings)
         require_sizes("model.encoder_attention", self, "block")
 
     def mask(self) -> Mask:
         return token_window(2 * self.block - 1)  # contains the block of each word
 
-    def module(self, sizes: Sizes) -> BlockAttention:
-        return BlockAttention(**sizes.heads, block=self.block)
+    def module(self, settings: AttentionSettings) -> BlockAttention:
+        return settings.layer(BlockAttention, block=self.block)

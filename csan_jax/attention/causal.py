@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from common_jax.layers import ProjectedKV, SelfAttention
 from common_jax.pytrees import pytree
-from csan_jax.attention.base import DecoderAttention, Sizes
+from csan_jax.attention.base import AttentionSettings, DecoderAttention
 
 
 @pytree(static=["hypotheses"])
@@ -30,15 +30,17 @@ class Cache:
 
     def extended(self, steps: Any) -> "Cache":
         """The cache with a capacity of `steps`."""
-        more, none = (0, steps * self.hypotheses - self.keys.shape[3]), (0, 0)
+        none = (0, 0)
+        more = (0, steps * self.hypotheses - self.keys.shape[3])
         keys = jnp.pad(self.keys, (none, none, none, more))
         values = jnp.pad(self.values, (none, none, more, none))
         return dataclasses.replace(self, keys=keys, values=values)
 
     def update(self, now: Int[Array, ""], new: ProjectedKV) -> "Cache":
         """Writes the keys and values of the k hypotheses at step `now`."""
-        at, write = now * self.hypotheses, jax.lax.dynamic_update_slice_in_dim
-        keys, values = write(self.keys, new[0], at, axis=3), write(self.values, new[1], at, axis=2)
+        first = now * self.hypotheses
+        keys = jax.lax.dynamic_update_slice_in_dim(self.keys, new[0], first, axis=3)
+        values = jax.lax.dynamic_update_slice_in_dim(self.values, new[1], first, axis=2)
         return dataclasses.replace(self, keys=keys, values=values)
 
 
@@ -63,11 +65,12 @@ class CausalAttention(SelfAttention):
 class Causal(DecoderAttention):
     """The Transformer's causal self-attention."""
 
-    def module(self, sizes: Sizes) -> CausalAttention:
-        return CausalAttention(**sizes.heads)
+    def module(self, settings: AttentionSettings) -> CausalAttention:
+        return settings.layer(CausalAttention)
 
-    def cache(self, sizes: Sizes, rows: Any, steps: Any, hypotheses: int) -> Cache:
-        heads, size = sizes.num_heads, sizes.dim // sizes.num_heads
-        empty = lambda *dims: jnp.zeros((rows, heads, *dims), sizes.dtype)
+    def cache(self, settings: AttentionSettings, rows: Any, steps: Any, hypotheses: int) -> Cache:
         past = steps * hypotheses
-        return Cache(empty(size, past), empty(past, size), hypotheses)
+        size = settings.dim // settings.num_heads
+        keys = jnp.zeros((rows, settings.num_heads, size, past), settings.dtype)
+        values = jnp.zeros((rows, settings.num_heads, past, size), settings.dtype)
+        return Cache(keys, values, hypotheses)

@@ -4,44 +4,44 @@ x + relu(convolution(norm(x))), `count` times, then the self-attention. A convol
 extend over the ends of a sentence, beyond which are zeros.
 
 The paper gives neither the number nor the width of the convolutions; its 42.6 million additional
-parameters are those of 54 full convolutions of width 3. Ours are depthwise separable, as in QANet.
+parameters are those of 54 ordinary convolutions of width 3. Ours are depthwise separable, as in
+QANet.
 """
 
 import dataclasses
-from typing import Any, Literal
+from typing import Literal
 
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from common_jax.convolution import Convolution, SeparableConvolution
+from common_jax.convolution import convolution_class
 from common_jax.fields import require_odd, require_sizes
 from common_jax.layers import Dropout, LayerNorm
 from common_jax.masks import Mask
-from csan_jax.attention.base import EncoderAttention, Sizes
-
-KINDS: dict[str, Any] = {"separable": SeparableConvolution, "full": Convolution}
+from csan_jax.attention.base import AttentionSettings, EncoderAttention
 
 
 class ConvolutionLayers(nn.Module):
     """Convolutions with residual connections."""
 
     choice: "Convolutions"
-    sizes: Sizes
+    settings: AttentionSettings
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "B T D"], mask: Mask, *, train: bool
     ) -> Float[Array, "B T D"]:
-        sizes, convolution_class = self.sizes, KINDS[self.choice.kind]
-        for at in range(self.choice.count):
-            norm = LayerNorm(name=f"norm_{at}")
-            convolution = convolution_class(
-                sizes.dim, self.choice.width, sizes.dtype, name=f"convolution_{at}"
-            )
-            y = norm(x) if sizes.norm == "pre" else x
+        choice = self.choice
+        settings = self.settings
+        layer_class = convolution_class(choice.kind)
+        for number in range(choice.count):
+            norm = LayerNorm(name=f"norm_{number}")
+            name = f"convolution_{number}"
+            convolution = layer_class(settings.dim, choice.width, settings.dtype, name=name)
+            y = norm(x) if settings.norm == "pre" else x
             y = nn.relu(convolution(y, mask.query_segments))
-            x = x + Dropout(sizes.dropout)(y, train=train)
-            x = norm(x) if sizes.norm == "post" else x
+            x = x + Dropout(settings.dropout)(y, train=train)
+            x = norm(x) if settings.norm == "post" else x
         return x
 
 
@@ -52,17 +52,17 @@ class Convolutions(EncoderAttention):
     Attributes:
       count: number of convolutions in a layer.
       width: of the filters, in words, odd.
-      kind: depthwise separable, or full.
+      kind: depthwise separable, or ordinary.
     """
 
     count: int = 4
     width: int = 7
-    kind: Literal["separable", "full"] = "separable"
+    kind: Literal["separable", "ordinary"] = "separable"
 
-    def check(self, sizes: Sizes) -> None:
-        super().check(sizes)
+    def check(self, settings: AttentionSettings) -> None:
+        super().check(settings)
         require_sizes("model.encoder_attention", self, "count")
         require_odd("model.encoder_attention", self, "width")
 
-    def before(self, sizes: Sizes) -> ConvolutionLayers:
-        return ConvolutionLayers(self, sizes)
+    def before(self, settings: AttentionSettings) -> ConvolutionLayers:
+        return ConvolutionLayers(self, settings)

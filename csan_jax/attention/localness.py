@@ -29,7 +29,7 @@ from common_jax.fields import require
 from common_jax.layers import Dense, SelfAttention
 from common_jax.masks import MASKED, Mask
 from common_jax.pytrees import pytree
-from csan_jax.attention.base import EncoderAttention, Sizes
+from csan_jax.attention.base import AttentionSettings, EncoderAttention
 
 LEAST = 0.1  # words
 Form = Literal["additive", "luong"]
@@ -93,12 +93,12 @@ class Localness(EncoderAttention):
     width: float = 10.0
     form: Form = "additive"
 
-    def check(self, sizes: Sizes) -> None:
-        super().check(sizes)
+    def check(self, settings: AttentionSettings) -> None:
+        super().check(settings)
         prefix = "model.encoder_attention"
         require(
-            0 <= self.local_heads <= sizes.num_heads,
-            f"{prefix}.local_heads={self.local_heads}: 0 to num_heads={sizes.num_heads}",
+            0 <= self.local_heads <= settings.num_heads,
+            f"{prefix}.local_heads={self.local_heads}: 0 to num_heads={settings.num_heads}",
         )
         least = 0.5 if self.form == "luong" else LEAST  # a word is within 0.5 of any centre
         require(
@@ -115,8 +115,8 @@ class Localness(EncoderAttention):
         """Whether the centre or the window is predicted."""
         return self.local_heads > 0 and "predicted" in (self.centre, self.window)
 
-    def module(self, sizes: Sizes) -> "LocalAttention":
-        return LocalAttention(**sizes.heads, choice=self)
+    def module(self, settings: AttentionSettings) -> "LocalAttention":
+        return settings.layer(LocalAttention, choice=self)
 
 
 class LocalAttention(SelfAttention):
@@ -126,36 +126,56 @@ class LocalAttention(SelfAttention):
 
     def setup(self):
         super().setup()
-        local = self.choice.local_heads
-        width = local * (self.dim // self.num_heads)
-        by_head = lambda: Dense(local, ("embed", "heads"), jnp.float32)
-        if self.choice.predicts:
+        choice = self.choice
+        size = self.dim // self.num_heads
+        if choice.predicts:
+            width = choice.local_heads * size
             self.prediction = Dense(width, ("heads", "embed"), jnp.float32)
-        if self.choice.centre == "predicted":
-            self.centre = by_head()
-        if self.choice.window == "predicted":
-            self.window = by_head()
+        if choice.centre == "predicted":
+            self.centre = Dense(choice.local_heads, ("embed", "heads"), jnp.float32)
+        if choice.window == "predicted":
+            self.window = Dense(choice.local_heads, ("embed", "heads"), jnp.float32)
 
     def bias(self, query: Float[Array, "B T H K"], mask: Mask) -> Gaussian | None:
         """The Gaussian bias of these queries; None without local heads."""
-        choice, (batch, length) = self.choice, query.shape[:2]
+        choice = self.choice
+        batch, length = query.shape[:2]
         if not choice.local_heads:
             return None
+
+        # t, P and D
         positions = mask.query_positions(length)
-        start = (jnp.arange(length)[None] - positions).astype(jnp.float32)[..., None]
         words = mask.query_lengths(length).astype(jnp.float32)[..., None]
-        hidden: Array = jnp.zeros(0)
+        hidden = None
         if choice.predicts:
-            wide = query.reshape(batch, length, -1).astype(jnp.float32)
-            hidden = nn.tanh(self.prediction(wide))
-        centre = positions.astype(jnp.float32)[..., None]
-        if choice.centre == "predicted":
-            centre = (words - 1) * nn.sigmoid(self.centre(hidden))
-        if choice.window == "predicted":
-            window = words * nn.sigmoid(self.window(hidden)) + LEAST
-        else:
-            window = jnp.full((1, 1, 1), choice.width)
-        shape = batch, length, choice.local_heads
-        heads_first = lambda x: jnp.moveaxis(jnp.broadcast_to(x, shape), 2, 1)
-        plain_heads = self.num_heads - choice.local_heads
-        return Gaussian(heads_first(start + centre), heads_first(window), plain_heads, choice.form)
+            hidden = nn.tanh(self.prediction(query.reshape(batch, length, -1).astype(jnp.float32)))
+        centres = self._centres(hidden, positions, words)
+        windows = self._windows(hidden, words)
+
+        # of each local head
+        shape = (batch, length, choice.local_heads)
+        centre, window = (
+            jnp.moveaxis(jnp.broadcast_to(x, shape), 2, 1) for x in (centres, windows)
+        )
+        return Gaussian(centre, window, self.num_heads - choice.local_heads, choice.form)
+
+    def _centres(
+        self,
+        hidden: Float[Array, "B T W"] | None,
+        positions: Int[Array, "b T"],
+        words: Float[Array, "c T 1"],
+    ) -> Float[Array, "d T h"]:
+        """P, in the row."""
+        in_row = jnp.arange(positions.shape[1])[None]
+        start = (in_row - positions).astype(jnp.float32)[..., None]
+        if self.choice.centre == "own":
+            return start + positions.astype(jnp.float32)[..., None]
+        return start + (words - 1) * nn.sigmoid(self.centre(hidden))
+
+    def _windows(
+        self, hidden: Float[Array, "B T W"] | None, words: Float[Array, "c T 1"]
+    ) -> Float[Array, "d t h"]:
+        """D."""
+        if self.choice.window == "fixed":
+            return jnp.full((1, 1, 1), self.choice.width)
+        return words * nn.sigmoid(self.window(hidden)) + LEAST

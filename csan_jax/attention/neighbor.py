@@ -19,7 +19,7 @@ from common_jax.fields import require
 from common_jax.layers import SelfAttention
 from common_jax.masks import Mask
 from common_jax.pytrees import pytree
-from csan_jax.attention.base import EncoderAttention, Sizes
+from csan_jax.attention.base import AttentionSettings, EncoderAttention
 
 LEAST = 0.1  # words
 
@@ -67,12 +67,12 @@ class Neighbor(EncoderAttention):
 
     sigma: float = 10.0
 
-    def check(self, sizes: Sizes) -> None:
-        super().check(sizes)
+    def check(self, settings: AttentionSettings) -> None:
+        super().check(settings)
         require(
             LEAST < self.sigma < math.inf,
             f"model.encoder_attention.sigma={self.sigma}: more than {LEAST}, and finite",
         )
 
-    def module(self, sizes: Sizes) -> NeighborAttention:
-        return NeighborAttention(**sizes.heads, sigma=self.sigma)
+    def module(self, settings: AttentionSettings) -> NeighborAttention:
+        return settings.layer(NeighborAttention, sigma=self.sigma)

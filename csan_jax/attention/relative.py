@@ -19,12 +19,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from common_jax.attention import Bias
-from common_jax.attention.dense import product
+from common_jax.attention.dense import einsum
 from common_jax.fields import require
 from common_jax.layers import SelfAttention
 from common_jax.masks import Mask
 from common_jax.pytrees import pytree
-from csan_jax.attention.base import EncoderAttention, Sizes
+from csan_jax.attention.base import AttentionSettings, EncoderAttention
 from csan_jax.attention.causal import Causal, CausalAttention
 
 
@@ -43,8 +43,8 @@ class RelativePositions(Bias):
     def at(
         self, query_positions: Int[Array, "T"], key_positions: Int[Array, "S"]
     ) -> Float[Array, "B H T S"]:
-        scores = product("bthk,rk->bhtr", self.query, self.keys).astype(self.query.dtype)
-        return product("bhtr,tsr->bhts", scores, self._offsets(query_positions, key_positions))
+        scores = einsum("bthk,rk->bhtr", self.query, self.keys).astype(self.query.dtype)
+        return einsum("bhtr,tsr->bhts", scores, self._offsets(query_positions, key_positions))
 
     def values(
         self,
@@ -53,8 +53,8 @@ class RelativePositions(Bias):
         key_positions: Int[Array, "S"],
     ) -> Float[Array, "B H T K"]:
         offsets = self._offsets(query_positions, key_positions)
-        summed = product("bhts,tsr->bhtr", weights, offsets).astype(weights.dtype)
-        return product("bhtr,rk->bhtk", summed, self.table)
+        summed = einsum("bhts,tsr->bhtr", weights, offsets).astype(weights.dtype)
+        return einsum("bhtr,rk->bhtk", summed, self.table)
 
     def _offsets(self, query_positions: Array, key_positions: Array) -> Float[Array, "T S R"]:
         """One-hot of each key's clipped offset from each query."""
@@ -104,12 +104,12 @@ class Relative(EncoderAttention):
 
     distance: int = 16
 
-    def check(self, sizes: Sizes) -> None:
-        super().check(sizes)
+    def check(self, settings: AttentionSettings) -> None:
+        super().check(settings)
         _check_distance("model.encoder_attention", self.distance)
 
-    def module(self, sizes: Sizes) -> RelativeAttention:
-        return RelativeAttention(**sizes.heads, distance=self.distance)
+    def module(self, settings: AttentionSettings) -> RelativeAttention:
+        return settings.layer(RelativeAttention, distance=self.distance)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,12 +122,12 @@ class RelativeCausal(Causal):
 
     distance: int = 16
 
-    def check(self, sizes: Sizes) -> None:
-        super().check(sizes)
+    def check(self, settings: AttentionSettings) -> None:
+        super().check(settings)
         _check_distance("model.decoder_attention", self.distance)
 
-    def module(self, sizes: Sizes) -> RelativeCausalAttention:
-        return RelativeCausalAttention(**sizes.heads, distance=self.distance)
+    def module(self, settings: AttentionSettings) -> RelativeCausalAttention:
+        return settings.layer(RelativeCausalAttention, distance=self.distance)
 
 
 def _check_distance(section: str, distance: int) -> None:

@@ -24,7 +24,7 @@ from common_jax.data.batches import stream
 from common_jax.deploy.configs import task_of
 from common_jax.errors import UserError
 from common_jax.numerics import random_key
-from common_jax.scopes import part_of
+from common_jax.scopes import scope_of
 from common_jax.training.malloc import keep_freed_memory
 from common_jax.training.mesh import local_rows, make_mesh, put_batch
 from common_jax.training.state import InitialState
@@ -293,7 +293,7 @@ def parts(trace: Path, program: str) -> dict[str, float]:
     scopes = {}
     for operation, text in lines:
         name = re.search(r'op_name="([^"]*)"', text)
-        scopes[operation] = part_of(name[1]) if name else "other"
+        scopes[operation] = scope_of(name[1]) if name else "other"
     busy: collections.Counter[str] = collections.Counter()
     for plane in jax.profiler.ProfileData.from_file(str(trace)).planes:
         for line in plane.lines:

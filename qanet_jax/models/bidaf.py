@@ -17,7 +17,7 @@ from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import spread
 from qanet_jax.layers import ATTENTION, Highway, Words, named, trilinear, vectors
 from qanet_jax.models.base import ReaderModel, WordsConfig
@@ -73,39 +73,51 @@ class BiDAFNetwork(nn.Module):
 
     def setup(self):
         config = self.config
-        size, both = config.hidden, 2 * config.hidden
+        both = 2 * config.hidden
+
+        # embedding and contextual layers
         self.embedding = BiDAFEmbedding(config, self.words, self.dtype)
-        width = config.char_filters + self.words.dim
-        lstm = lambda inputs: Bidirectional(LSTM, inputs, size, self.dtype)
-        self.contextual = lstm(width)
-        self.modeling = [lstm(4 * both), lstm(both)]
-        self.end_encoder = lstm(7 * both)
-        weights = lambda key, shape: nn.initializers.normal(both**-0.5)(key, shape)
-        self.similarity = self.param("similarity", named(weights, (None, "embed")), (3, both))
+        self.contextual = self._lstm(config.char_filters + self.words.dim)
+
+        # attention flow
+        normal = named(nn.initializers.normal(both**-0.5), (None, "embed"))
+        self.similarity = self.param("similarity", normal, (3, both))
         self.similarity_bias = self.param("similarity_bias", nn.initializers.zeros, ())
-        pointer = lambda: nn.Dense(
-            1, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
-        )
-        self.start_pointer, self.end_pointer = pointer(), pointer()
+
+        # modeling and output layers
+        self.modeling = [self._lstm(4 * both), self._lstm(both)]
+        self.end_encoder = self._lstm(7 * both)
+        glorot = nn.initializers.xavier_uniform()
+        self.start_pointer = nn.Dense(1, dtype=jnp.float32, kernel_init=glorot)
+        self.end_pointer = nn.Dense(1, dtype=jnp.float32, kernel_init=glorot)
         self.drop = Dropout(config.dropout)
+
+    def _lstm(self, inputs: int) -> Bidirectional:
+        return Bidirectional(LSTM, inputs, self.config.hidden, self.dtype)
 
     def __call__(
         self, context: Words, question: Words, *, train: bool
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
         """Logits of the answer's first and last word; very negative at padding."""
-        encode = lambda lstm, x: lstm(self.drop(x, train=train), context.valid)[0].astype(
-            self.dtype
-        )
-        with part("embedding"):
+
+        def encode(lstm: Bidirectional, x: Array) -> Array:
+            states, _ = lstm(self.drop(x, train=train), context.valid)
+            return states.astype(self.dtype)
+
+        with scope("embedding"):
             h, u = (self._contextual(words, train) for words in (context, question))
-        with part("attention"):
+        with scope("attention"):
             g = self._attention_flow(h, u, context.valid, question.valid)
-        with part("encoder"):
+        with scope("encoder"):
             m = g
             for lstm in self.modeling:
                 m = encode(lstm, m)
-        with part("pointers"):
+
+        with scope("pointers"):
+            # the first word
             start = self._pointer(self.start_pointer, m, g, train)
+
+            # the last word, from a further LSTM that also reads the first one's summary
             weights = masked_softmax(start, context.valid).astype(self.dtype)
             summary = jnp.einsum("bn,bnd->bd", weights, m)
             summary = jnp.broadcast_to(summary[:, None], m.shape)
@@ -126,12 +138,17 @@ class BiDAFNetwork(nn.Module):
     ) -> Float[Array, "B N G"]:
         """[h, u~, h * u~, h * h~] (Eq. 4)."""
         similarity = trilinear(h, u, self.similarity.astype(self.dtype)) + self.similarity_bias
+
+        # u~: each word's weighted mean of the question
         to_question = masked_softmax(similarity, question_valid[:, None, :]).astype(self.dtype)
         self.sow(ATTENTION, "row", to_question)
         attended = jnp.einsum("bnm,bme->bne", to_question, u)
+
+        # h~: a mean of the context, by each word's largest similarity
         best = jnp.where(question_valid[:, None, :], similarity, MASKED).max(-1)
         to_context = masked_softmax(best, context_valid).astype(self.dtype)
         summary = jnp.einsum("bn,bne->be", to_context, h)[:, None]
+
         return jnp.concatenate([h, attended, h * attended, h * summary], axis=-1)
 
     def _pointer(self, pointer: nn.Module, m: Array, g: Array, train: bool) -> Float[Array, "B N"]:
@@ -166,15 +183,21 @@ class BiDAFEmbedding(nn.Module):
         return spread(jnp.take(table.astype(self.dtype), words.ids, axis=0))
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
-        config, real = self.config, words.characters != 0
+        config = self.config
+
+        # the characters' vectors
+        is_character = words.characters != 0
         table = vectors(self, "character_embedding", self.words.char_rows, config.char_dim, 0.5)
         table = table.astype(self.dtype)
-        x = jnp.where(real[..., None], jnp.take(table, words.characters, axis=0), 0)
+        x = jnp.take(table, words.characters, axis=0)
+        x = jnp.where(is_character[..., None], x, 0)
         x = Dropout(config.dropout)(spread(x), train=train)
+
+        # the maximum over windows inside the word
         convolution = Convolution(
             config.char_filters, config.char_kernel, self.dtype, name="character_convolution"
         )
         half = config.char_kernel // 2
-        x = nn.relu(convolution(x))[..., half : x.shape[-2] - half, :]  # windows inside the word
-        real = real[..., : x.shape[-2]]
-        return jnp.where(real[..., None], x, 0).max(axis=-2)
+        x = nn.relu(convolution(x))[..., half : x.shape[-2] - half, :]
+        begins = is_character[..., : x.shape[-2]]
+        return jnp.where(begins[..., None], x, 0).max(axis=-2)

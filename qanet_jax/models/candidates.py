@@ -24,7 +24,10 @@ from common_jax.numerics import random_key
 from qanet_jax.layers import Words
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
-OTHER, NAME, NUMBER = 1, 2, 3  # kinds of words; 0 is padding
+# Kinds of words; 0 is padding.
+OTHER = 1
+NAME = 2
+NUMBER = 3
 Summed = Callable[[Array], Array]
 
 
@@ -39,8 +42,10 @@ class Kinds(WordInput):
         return 1
 
     def encode(self, words: Sequence[str], annotations: Annotations) -> np.ndarray:
-        word_class = lambda c: NAME if c.isupper() else NUMBER if c.isdigit() else OTHER
-        return np.array([[word_class(word[0])] for word in words], np.int32).reshape(-1, 1)
+        kinds = [
+            NAME if word[0].isupper() else NUMBER if word[0].isdigit() else OTHER for word in words
+        ]
+        return np.array(kinds, np.int32).reshape(-1, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,31 +83,41 @@ class CandidateScores(nn.Module):
     def __call__(
         self, context: Words, question: Words, *, train: bool
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
+        # the candidates
         kinds = context.inputs["kinds"][..., 0]
         inside = kinds > OTHER
         starts = inside & ~_shifted(inside, 1)
         ends = inside & ~_shifted(inside, -1)
         candidate_sum = _runs(starts, inside)
         repeated = _shared(context, question)
+
+        # their scores
         if self.config.choice == "random":
             possible = candidate_sum(inside & ~repeated) > 0
             scores = jnp.where(possible, 1.0 + _noise(context, question, starts), MASKED)
-            other = MASKED
+            elsewhere = MASKED
         else:
-            scores, other = self._scores(context, question, kinds, candidate_sum, repeated), 0.0
-        logits = (jnp.where(edge, scores, other) for edge in (starts, ends))
+            scores = self._scores(context, question, kinds, candidate_sum, repeated)
+            elsewhere = 0.0
+
+        # at both ends
+        logits = (jnp.where(edge, scores, elsewhere) for edge in (starts, ends))
         return tuple(jnp.where(context.valid, x, MASKED) for x in logits)
 
     def _scores(
         self, context: Words, question: Words, kinds: Array, candidate_sum: Summed, repeated: Array
     ) -> Float[Array, "B N"]:
         """The score of each word's candidate."""
+        # position in the context
         words = context.valid.sum(axis=1, keepdims=True).astype(jnp.float32)
         position = jnp.arange(kinds.shape[1], dtype=jnp.float32)[None] / jnp.maximum(words, 1.0)
+
+        # frequency of each word
         spelling = _spelling(context)
         equal = spelling[:, :, None] == spelling[:, None, :]
         often = jnp.log((equal & context.valid[:, None]).sum(axis=2).astype(jnp.float32) + 1.0)
-        size = jnp.maximum(candidate_sum(jnp.ones_like(repeated)), 1.0)
+
+        # the question's words near each word
         side = self.config.near
         near = jax.lax.reduce_window(  # jnp.convolve needs lengths that are not symbolic
             repeated.astype(jnp.float32),
@@ -112,12 +127,17 @@ class CandidateScores(nn.Module):
             window_strides=(1, 1),
             padding=((0, 0), (side, side)),
         )
+
+        # means over a candidate's words
+        size = jnp.maximum(candidate_sum(jnp.ones_like(repeated)), 1.0)
         features = (
             position,
             candidate_sum(often) / size,
             candidate_sum(repeated) / size,
             jnp.log1p(candidate_sum(near) / size),
         )
+
+        # linear in them, and in the question's words for each kind of candidate
         scores = nn.Dense(1, name="features")(jnp.stack(features, axis=-1))[..., 0]
         by_kind = self._kind_scores(question)
         return scores + jnp.where(kinds == NUMBER, by_kind[:, 1:], by_kind[:, :1])
@@ -166,5 +186,8 @@ def _noise(context: Words, question: Words, starts: Bool[Array, "B N"]) -> Float
     weights = jnp.arange(1, context.ids.shape[1] + 1)[None]
     seeds = (_spelling(context) * weights).sum(axis=1) + _spelling(question).sum(axis=1)
     number = jnp.cumsum(starts, axis=1)
-    draw = lambda seed, n: jax.random.uniform(jax.random.fold_in(random_key(seed), n))
+
+    def draw(seed: Array, n: Array) -> Array:
+        return jax.random.uniform(jax.random.fold_in(random_key(seed), n))
+
     return jax.vmap(jax.vmap(draw, (None, 0)))(seeds, number)

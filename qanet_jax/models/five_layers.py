@@ -16,7 +16,7 @@ from common_jax.convolution import Convolution, TableConvolution
 from common_jax.fields import require, require_odd, require_rates, require_sizes
 from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
-from common_jax.scopes import part
+from common_jax.scopes import scope
 from common_jax.sharding import platform, spread
 from common_jax.stack import unrolled
 from common_jax.text.vocabulary import UNKNOWN
@@ -91,29 +91,28 @@ class FiveLayerNetwork(nn.Module):
 
     def setup(self):
         config = self.config
+        glorot = nn.initializers.xavier_uniform()
         self.embedding = Embedding(config, self.words, self.dtype)
         self.embedding_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
         self.embedding_encoder, self.model_encoder = config.encoders(self.dtype)
         self.context_query_attention = ContextQueryAttention(self.dtype, config.query_to_context)
         self.context_query_projection = Dense(config.dim, ("embed", "mlp"), self.dtype)
-        pointer = lambda: nn.Dense(
-            1, use_bias=False, dtype=jnp.float32, kernel_init=nn.initializers.xavier_uniform()
-        )
-        self.start_pointer, self.end_pointer = pointer(), pointer()
+        self.start_pointer = nn.Dense(1, use_bias=False, dtype=jnp.float32, kernel_init=glorot)
+        self.end_pointer = nn.Dense(1, use_bias=False, dtype=jnp.float32, kernel_init=glorot)
         self.dropout = Dropout(config.dropout)
 
     def __call__(
         self, context: Words, question: Words, *, train: bool
     ) -> tuple[Float[Array, "B N"], Float[Array, "B N"]]:
         """Logits of the answer's first and last word; very negative at padding."""
-        with part("embedding"):
+        with scope("embedding"):
             c, q = (self._encode(words, train) for words in (context, question))
-        with part("attention"):
+        with scope("attention"):
             x = self.context_query_attention(c, q, context.valid, question.valid)
             x = self.dropout(self.context_query_projection(x), train=train)
-        with part("encoder"):
+        with scope("encoder"):
             *_, m0, m1, m2 = self._passes(x, context.valid, train)
-        with part("pointers"):
+        with scope("pointers"):
             start = self.start_pointer(jnp.concatenate([m0, m1], axis=-1))[..., 0]
             end = self.end_pointer(jnp.concatenate([m0, m2], axis=-1))[..., 0]
             return tuple(jnp.where(context.valid, x, MASKED) for x in (start, end))
@@ -175,17 +174,26 @@ class Embedding(nn.Module):
         return jnp.where((words.ids == UNKNOWN)[..., None], unknown[None, None], known)
 
     def _characters(self, words: Words, train: bool) -> Float[Array, "B T C"]:
-        config, valid = self.config, (words.characters != 0)[..., None]
-        rows, dim, std = self.words.char_rows, config.char_dim, config.embedding_std
-        table = vectors(self, "character_embedding", rows, dim, std).astype(self.dtype)
-        sizes, name = (dim, config.char_kernel, self.dtype), "character_convolution"
-        # Without dropout equal characters have equal vectors; faster on a CPU alone.
-        if config.char_pooling == "convolution" and not train and platform() == "cpu":
+        config = self.config
+        dim = config.char_dim
+        name = "character_embedding"
+        table = vectors(self, name, self.words.char_rows, dim, config.embedding_std)
+        table = table.astype(self.dtype)
+        valid = (words.characters != 0)[..., None]
+
+        # the vectors, or their convolution; without dropout equal characters have equal vectors,
+        # which is faster on a CPU alone
+        convolved = config.char_pooling == "convolution"
+        sizes = (dim, config.char_kernel, self.dtype)
+        name = "character_convolution"
+        if convolved and not train and platform() == "cpu":
             x = nn.relu(TableConvolution(*sizes, name=name)(table, words.characters))
         else:
             x = spread(jnp.take(table, words.characters, axis=0))
             x = Dropout(config.char_dropout)(jnp.where(valid, x, 0), train=train)
-            if config.char_pooling == "convolution":
+            if convolved:
                 x = nn.relu(Convolution(*sizes, name=name)(x))
+
+        # the maximum over a word's characters
         maxima = jnp.where(valid, x, float(jnp.finfo(self.dtype).min)).max(axis=-2)
         return jnp.where(valid.any(axis=-2), maxima, 0)

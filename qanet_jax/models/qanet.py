@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from common_jax.convolution import Convolution, SeparableConvolution
+from common_jax.convolution import convolution_class
 from common_jax.dropout import drop, keep_mask
 from common_jax.fields import require, require_odd, require_sizes
 from common_jax.layers import DROPOUT, FeedForward, LayerNorm, SelfAttention, sinusoids
@@ -94,8 +94,8 @@ class QANet(FiveLayers):
         )
 
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
-        embedding = self.embedding_blocks, self.embedding_convs, self.embedding_kernel
-        model = self.model_blocks, self.model_convs, self.model_kernel
+        embedding = (self.embedding_blocks, self.embedding_convs, self.embedding_kernel)
+        model = (self.model_blocks, self.model_convs, self.model_kernel)
         return Encoder(self, *embedding, dtype), Encoder(self, *model, dtype)
 
 
@@ -130,13 +130,18 @@ class EncoderBlock(nn.Module):
           positions: encodings, which the block adds with `positions="block"`.
           weights: factors on the outputs of the block's sub-layers, 0 for dropped ones; None is 1.
         """
-        config, sublayers = self.config, [*self._sublayers(valid, train)]
+        config = self.config
+        sublayers = [*self._sublayers(valid, train)]
         if config.positions == "block":
             x = x + positions.astype(x.dtype)[None]
+
+        # one draw of dropout for all sub-layers: draws take most of a block's compile time
         dropped = train and config.dropout > 0
-        if dropped:  # one draw for all sub-layers: draws take most of a block's compile time
+        if dropped:
             shape = (len(x), len(sublayers), *x.shape[1:])
             keep = keep_mask(config.dropout, self.make_rng(DROPOUT), shape)
+
+        # x + f(layernorm(x))
         for number, (name, sublayer) in enumerate(sublayers):
             y = sublayer(LayerNorm(name=f"{name}_norm")(x))
             if dropped:
@@ -148,17 +153,18 @@ class EncoderBlock(nn.Module):
         """The block's sub-layers, with the names of their parameters."""
         config = self.config
 
+        # convolutions
         def convolved(convolution: nn.Module, y: Array) -> Array:
             return nn.relu(convolution(jnp.where(valid[..., None], y, 0)))
 
         if config.convolution != "none":
-            convolution_class = (
-                SeparableConvolution if config.convolution == "separable" else Convolution
-            )
+            layer_class = convolution_class(config.convolution)
             for number in range(self.convs):
                 name = f"convolution_{number}"
-                convolution = convolution_class(config.dim, self.kernel, self.dtype, name=name)
+                convolution = layer_class(config.dim, self.kernel, self.dtype, name=name)
                 yield name, functools.partial(convolved, convolution)
+
+        # self-attention
         if config.self_attention:
             attention = SelfAttention(
                 config.dim,
@@ -168,6 +174,8 @@ class EncoderBlock(nn.Module):
                 name="self_attention",
             )
             yield "self_attention", lambda y: attention(y, padding(valid), train=train)
+
+        # feed-forward layer
         size = config.feed_forward_factor * config.dim
         feed_forward = FeedForward(size, self.dtype, name="feed_forward")
         yield "feed_forward", lambda y: feed_forward(y, train=train)
@@ -191,15 +199,21 @@ class Encoder(nn.Module):
         self, x: Float[Array, "B T D"], valid: Bool[Array, "B T"], *, train: bool
     ) -> Float[Array, "B T D"]:
         config = self.config
-        block = lambda: EncoderBlock(config, self.convs, self.kernel, self.dtype, parent=None)
+
+        # position encodings, and the weights of stochastic depth
         positions = jnp.asarray(sinusoids(x.shape[1], config.dim))
         if config.positions == "once":
             x = x + positions.astype(x.dtype)[None]
         weighted = config.survival_prob < 1 and (train or config.scale_sublayers)
         sublayer_weights = (self._weights(train),) if weighted else ()
+
+        # the blocks, whose parameters are beside the norm's
+        block = functools.partial(
+            EncoderBlock, config, self.convs, self.kernel, self.dtype, parent=None
+        )
         stack = Stack(block, self.blocks, config.unroll, config.remat, params_name="blocks")
         nn.share_scope(self, stack)
-        x = stack(x, [(self.blocks, (valid, positions))], train=train, each=sublayer_weights)
+        x = stack(x, [(self.blocks, (valid, positions))], train=train, stacked=sublayer_weights)
         return LayerNorm(name="norm")(x) if config.final_norm else x
 
     def _weights(self, train: bool) -> Float[Array, "L S"]:

@@ -40,12 +40,10 @@ class RecurrentReader(FiveLayers):
         require_sizes("model", self, "lstm_layers", "lstm_size", "embedding_blocks", "model_blocks")
 
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
-        per_encoder = self.lstm_per == "encoder"
-        blocks = (
-            1 if per_encoder else count for count in (self.embedding_blocks, self.model_blocks)
-        )
-        embedding, model = (RecurrentEncoder(self, count, dtype) for count in blocks)
-        return embedding, model
+        if self.lstm_per == "encoder":
+            return RecurrentEncoder(self, 1, dtype), RecurrentEncoder(self, 1, dtype)
+        embedding = RecurrentEncoder(self, self.embedding_blocks, dtype)
+        return embedding, RecurrentEncoder(self, self.model_blocks, dtype)
 
 
 class RecurrentEncoder(nn.Module):

@@ -76,7 +76,7 @@ def test_each_layer_of_a_stack_gets_its_own_part_behind_what_its_span_gets(optio
 
     def stacked(w, x, scale, own):
         params = {"equal": {"w": w}}
-        return stack.apply({"params": params}, x, spans, train=False, each=(scale, own))
+        return stack.apply({"params": params}, x, spans, train=False, stacked=(scale, own))
 
     def by_hand(w, x, scale, own):
         for n, shift in enumerate([0.25, -0.5, -0.5]):

@@ -188,6 +188,14 @@ def prepared(name, **fields):
     return data
 
 
+def test_full_is_the_former_name_of_the_ordinary_convolution():
+    full, ordinary = (
+        read("quickstart:cnns", **{"model.encoder_attention.kind": kind})
+        for kind in ("full", "ordinary")
+    )
+    assert full == ordinary
+
+
 def test_wat17_reads_the_corpus_as_it_is_distributed(tmp_path):
     rows = [(f"文{n}をここに書く。", f"We write sentence {n} here.") for n in range(60)]
     parts = {"train/train-1": rows[:30], "train/train-2": rows[30:50]}

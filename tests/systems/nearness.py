@@ -63,15 +63,15 @@ class Nearness(EncoderAttention):
 
     start: float = 0.5
 
-    def check(self, sizes):
-        super().check(sizes)
+    def check(self, settings):
+        super().check(settings)
         require(self.start >= 0, f"model.encoder_attention.start={self.start}: not negative")
 
     def mask(self):
         return Mask()
 
-    def module(self, sizes):
-        return NearAttention(**sizes.heads, start=self.start)
+    def module(self, settings):
+        return settings.layer(NearAttention, start=self.start)
 
-    def before(self, sizes):
+    def before(self, settings):
         return Gate()

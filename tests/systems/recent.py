@@ -35,5 +35,5 @@ class RecentAttention(CausalAttention):
 
 @dataclasses.dataclass(frozen=True)
 class Recent(Causal):
-    def module(self, sizes):
-        return RecentAttention(**sizes.heads)
+    def module(self, settings):
+        return settings.layer(RecentAttention)

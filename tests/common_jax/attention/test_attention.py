@@ -12,7 +12,7 @@ import pytest
 from common_jax import attention as library
 from common_jax import masks
 from common_jax.attention import chunked
-from common_jax.attention.api import UNSUPPORTED
+from common_jax.attention.api import FORMS
 from common_jax.masks import Mask
 from tests.common_jax.attention import numpy_reference
 from tests.common_jax.attention.cases import (
@@ -85,7 +85,7 @@ def test_a_batch_need_not_be_a_multiple_of_a_chunk(rows, chunks_of):
     check_against_oracle(tensors(batch=5), masks.padding(valid, valid), "chunked")
 
 
-@pytest.mark.parametrize("implementation", UNSUPPORTED)
+@pytest.mark.parametrize("implementation", FORMS)
 @pytest.mark.parametrize("case", BIASED)
 def test_a_bias_equals_the_oracle_or_is_rejected(case, implementation):
     shape, mask, bias, serve = BIASED[case]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from common_jax.masks import segments
-from csan_jax.attention.base import EncoderAttention, Sizes
+from csan_jax.attention.base import AttentionSettings, EncoderAttention
 from csan_jax.attention.block import Block
 from csan_jax.attention.convolution import Convolutions
 from csan_jax.attention.direction import Direction
@@ -19,7 +19,7 @@ from tests import random_params
 from tests.csan_jax.attention import numpy_reference
 
 DIM, HEADS = 12, 4
-SIZES = Sizes(DIM, HEADS, 6, "pre", 0.0, 0.0, "auto", jnp.float32)
+SETTINGS = AttentionSettings(DIM, HEADS, 6, "pre", 0.0, 0.0, "auto", jnp.float32)
 LENGTHS = (8, 1, 6)  # two blocks of four words, one word, one and a half blocks
 ROW = 9
 SENTENCES = [np.random.default_rng(n).normal(size=(n, DIM)).astype(np.float32) for n in LENGTHS]
@@ -40,7 +40,7 @@ class System:
     """An encoder attention with sizes; the part of it with parameters of its own is tested."""
 
     choice: EncoderAttention
-    sizes: Sizes = SIZES
+    settings: AttentionSettings = SETTINGS
 
     @property
     def has_weights(self):
@@ -49,7 +49,7 @@ class System:
     @property
     def module(self):
         part = self.choice.module if self.has_weights else self.choice.before
-        return part(self.sizes)
+        return part(self.settings)
 
     def oracle(self, x, params):
         fields = dataclasses.asdict(self.choice)
@@ -57,7 +57,7 @@ class System:
         if isinstance(self.choice, Neighbor):
             del fields["sigma"]  # at initialisation
         if isinstance(self.choice, Convolutions):
-            fields["norm"] = self.sizes.norm
+            fields["norm"] = self.settings.norm
         return ORACLES[type(self.choice)](x, params, HEADS, **fields)
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class System:
     def gradients(self, params, x, ids, cotangent):
         """The output, and the gradients of sum(output * cotangent) with respect to parameters and
         x."""
-        x, cotangent = (array.astype(self.sizes.dtype) for array in (x, cotangent))
+        x, cotangent = (array.astype(self.settings.dtype) for array in (x, cotangent))
         return jax.tree.map(np.asarray, _gradients(self, params, x, ids, cotangent))
 
 
@@ -103,10 +103,10 @@ SYSTEMS = {
     "luong": System(Localness(local_heads=3, window="fixed", width=2.5, form="luong")),
     "rel_pos": System(Relative(distance=2)),
     "cnns": System(Convolutions(count=2, width=3)),
-    "cnns_full": System(Convolutions(count=2, width=5, kind="full")),
-    "cnns_post": System(Convolutions(count=2, width=3), dataclasses.replace(SIZES, norm="post")),
+    "cnns_full": System(Convolutions(count=2, width=5, kind="ordinary")),
+    "cnns_post": System(Convolutions(count=2, width=3), dataclasses.replace(SETTINGS, norm="post")),
     "block": System(Block(block=4)),
-    "block_banded": System(Block(block=3), dataclasses.replace(SIZES, implementation="banded")),
+    "block_banded": System(Block(block=3), dataclasses.replace(SETTINGS, implementation="banded")),
 }
 
 

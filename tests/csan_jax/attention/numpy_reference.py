@@ -120,7 +120,7 @@ def relative(x, p, heads, *, distance):
 def convolutions(x, p, heads, *, count, width, kind, norm):
     """x + relu(convolution(norm(x))), `count` times; with "post" the norm is applied after the
     sum."""
-    convolve = {"separable": separable_convolution, "full": convolution}[kind]
+    convolve = {"separable": separable_convolution, "ordinary": convolution}[kind]
     for n in range(count):
         own, scales = p[f"convolution_{n}"], p[f"norm_{n}"]
         y = convolve(layer_norm(x, scales) if norm == "pre" else x, own)

@@ -25,7 +25,7 @@ from tests.csan_jax.attention.cases import (
     PLAIN,
     ROW,
     SENTENCES,
-    SIZES,
+    SETTINGS,
     SYSTEMS,
     System,
     apply,
@@ -84,7 +84,7 @@ def test_what_stands_in_padding_changes_nothing(system):
 
 def test_predicted_numbers_are_float32_functions_of_bfloat16_queries():
     choice, params = SYSTEMS["local_soft"].choice, SYSTEMS["local_soft"].parameters
-    module = choice.module(dataclasses.replace(SIZES, dtype=jnp.bfloat16))
+    module = choice.module(dataclasses.replace(SETTINGS, dtype=jnp.bfloat16))
     query = np.random.default_rng(3).normal(size=(1, 64, HEADS, DIM // HEADS))
     query, valid = jnp.asarray(query, jnp.bfloat16), jnp.arange(64)[None] < 61
     predict = lambda q, v: module.apply({"params": params}, q, segments(v, v), method="bias")
@@ -99,8 +99,8 @@ def test_predicted_numbers_are_float32_functions_of_bfloat16_queries():
 
 def test_dropped_weights_have_no_relative_value_either():
     """Values of zero with equal tables give the result of equal values with tables of zeros."""
-    sizes = dataclasses.replace(SIZES, attention_dropout=0.5)
-    system = System(Relative(distance=2), sizes)
+    settings = dataclasses.replace(SETTINGS, attention_dropout=0.5)
+    system = System(Relative(distance=2), settings)
     run = jax.jit(
         lambda params, x, valid: apply(
             system, params, x, valid, train=True, rngs={"dropout": jax.random.key(0)}

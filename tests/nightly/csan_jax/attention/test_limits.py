@@ -46,7 +46,9 @@ def close(got, want, atol=1e-5):
 @pytest.mark.parametrize("system", DISTINCT.values(), ids=DISTINCT)
 def test_bfloat16_is_near_the_oracle_at_length_64(system):
     params = system.parameters
-    short = dataclasses.replace(system, sizes=dataclasses.replace(system.sizes, dtype=jnp.bfloat16))
+    short = dataclasses.replace(
+        system, settings=dataclasses.replace(system.settings, dtype=jnp.bfloat16)
+    )
     draw = np.random.default_rng(2).normal
     sentences = [draw(size=(length, DIM)).astype(np.float32) for length in (61, 20)]
     x, valid = padded(sentences, 64)
