@@ -34,15 +34,15 @@ class Progress:
     """The state of a run.
 
     Attributes:
-      state: "running", "no sign of life", "finished", "stopped", "failed", "unreadable", or of a
-        trial "not begun".
-      note: the reason.
+      state: "running", "scoring", "finished", "stopped", "failed", "no sign of life for TIME",
+        "unreadable", or of a trial "not begun".
+      reason: of a stop or failure.
       steps: that the run is to take; 0 if its config is missing or unreadable.
       seconds_left: of training, at the last line of the log; None if that is not known.
     """
 
     state: str
-    note: str = ""
+    reason: str = ""
     steps: int = 0
     seconds_left: float | None = None
 
@@ -83,7 +83,8 @@ class LivePage:
         # The report of those that have begun; a damaged score does not hide the others' state.
         rows = [_row(run, now) for run, now in progress.items()]
         note = f"{_summary(progress)}. Time left is without the final scoring."
-        head = Section("Progress", [Table(*without_empty(_HEAD, rows), note)])
+        reasons = [f"{run.label}: {now.reason}" for run, now in progress.items() if now.reason]
+        head = Section("Progress", [Table(*without_empty(_HEAD, rows), note), *reasons])
         if not begun:
             return Report("Runs", [head])
         require_split(begun, self._split)
@@ -113,9 +114,9 @@ class LivePage:
             return end
         silent = self._silent_seconds(run)
         if silent > max(_SILENT_SECONDS, _SILENT_GAPS * _longest_gap(run.lines)):
-            return Progress("no sign of life", f"for {duration(silent)}", steps)
+            return Progress(f"no sign of life for {duration(silent)}", "", steps)
         if _step(run) >= steps:
-            return Progress("running", "scoring", steps, 0.0)
+            return Progress("scoring", "", steps, 0.0)
         return Progress("running", "", steps, seconds_left(run.lines, steps))
 
     def _silent_seconds(self, run: Run) -> float:
@@ -248,10 +249,8 @@ def _seconds(run: Run) -> float:
 
 def _row(run: Run, now: Progress) -> list[Cell]:
     """The line of a run in the table."""
-    separator = " " if now.state == "no sign of life" else ": "
-    state = f"{now.state}{separator}{now.note}" if now.note else now.state
     if not now.steps:
-        return [run.label, state, *[None] * (len(_HEAD) - 2)]
+        return [run.label, now.state, *[None] * (len(_HEAD) - 2)]
     train = run.task.config.train
     step = _step(run)
     metric = train.best_metric
@@ -260,7 +259,7 @@ def _row(run: Run, now: Progress) -> list[Cell]:
     left = None if now.seconds_left is None else duration(now.seconds_left)
     return [
         run.label,
-        state,
+        now.state,
         f"{step:,} of {now.steps:,} ({step / now.steps:.0%})",
         f"at most {left}" if left and train.patience else left,
         _latest(run, "loss"),

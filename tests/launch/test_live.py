@@ -80,14 +80,14 @@ RUNNING = Progress("running", "", STEPS, 60.0)
     ("lines", "age", "files", "expected"),
     [
         (4, 0, {}, RUNNING),
-        (10, 0, {}, Progress("running", "scoring", STEPS, 0.0)),
+        (10, 0, {}, Progress("scoring", "", STEPS, 0.0)),
         (10, 9e5, result(), Progress("finished", "", STEPS)),
         (4, 0, result(40, stopped_early=True), Progress("finished", "", STEPS)),
         (4, 0, end("stopped", "at step 40"), Progress("stopped", "at step 40", STEPS)),
         (4, 0, end("failed", "disk full"), Progress("failed", "disk full", STEPS)),
         (4, 0, result(40) | end("stopped"), Progress("stopped", "", STEPS)),
-        (4, 170, {}, Progress("no sign of life", "for 3 minutes", STEPS)),
-        (0, 7500, {}, Progress("no sign of life", "for 2 h 5 min", STEPS)),
+        (4, 170, {}, Progress("no sign of life for 3 minutes", "", STEPS)),
+        (0, 7500, {}, Progress("no sign of life for 2 h 5 min", "", STEPS)),
     ],
 )
 def test_the_state_is_that_of_the_files(lines, age, files, expected, tmp_path):
@@ -96,7 +96,7 @@ def test_the_state_is_that_of_the_files(lines, age, files, expected, tmp_path):
 
 def test_a_run_with_rare_lines_is_not_silent_between_them(tmp_path):
     folder = write(tmp_path / "run", age=170)
-    assert progress(folder).state == "no sign of life"
+    assert progress(folder).state == "no sign of life for 3 minutes"
     log = "".join(f'{{"step": {n}, "wall_seconds": {60.0 * n}}}\n' for n in (1, 2))
     (folder / "metrics.jsonl").write_text(log)
     os.utime(folder / "metrics.jsonl", (time.time() - 170,) * 2)
@@ -113,7 +113,7 @@ def test_a_trial_has_the_record_of_its_sweep_until_it_is_started_again(tmp_path)
     write(folder, 4, age=60)
     assert progress(folder).state == "failed"
     record.write_text('{"state": "stopped", "error": ""}')
-    assert "others did better" in progress(folder).note
+    assert "others did better" in progress(folder).reason
     os.utime(record, (time.time() - 100,) * 2)
     assert progress(folder) == RUNNING
 
@@ -124,7 +124,7 @@ def test_a_damaged_file_leaves_the_other_runs_on_the_page(damage, tmp_path):
     for name in ("config.json", "result.json", "end.json", "metrics.jsonl"):
         (write(tmp_path / name, 4) / name).write_bytes(damage)
     rows = table(LivePage([tmp_path]).report())
-    states = {name: row["state"].partition(":")[0] for name, row in rows.items()}
+    states = {name: row["state"] for name, row in rows.items()}
     assert states.pop("metrics.jsonl") == states.pop("whole") == "running"
     assert {*states.values()} == {"unreadable"} and len(states) == 3
 
