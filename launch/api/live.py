@@ -26,7 +26,7 @@ _SILENT_SECONDS = 120.0  # after which a run that writes nothing shows no sign o
 _SILENT_GAPS = 3  # or this many times the longest time between two lines, if that is longer
 _MOST_CURVES = 14  # of a chart
 _THREADS = 16  # for requests to a bucket
-_HEAD = ("run", "state", "step", "time left", "loss", "dev", "best dev", "steps/s")
+_HEAD = ("run", "state", "done", "time left", "step", "loss", "dev", "best dev", "steps/s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,16 +80,17 @@ class LivePage:
             text = f"No run yet in {', '.join(map(str, self._folders))}."
             return Report("Runs", [Section("Progress", [text])])
 
-        # The report of those that have begun; a damaged score does not hide the others' state.
+        # The report of those that have a step; a damaged score does not hide the others' state.
         rows = [_row(run, now) for run, now in progress.items()]
-        note = f"{_summary(progress)}. Time left is without the final scoring."
+        table = Table(*without_empty(_HEAD, rows), _summary(progress))
         reasons = [f"{run.label}: {now.reason}" for run, now in progress.items() if now.reason]
-        head = Section("Progress", [Table(*without_empty(_HEAD, rows), note), *reasons])
-        if not begun:
+        head = Section("Progress", [table, *reasons])
+        logged = [run for run in begun if run.lines]
+        if not logged:
             return Report("Runs", [head])
-        require_split(begun, self._split)
+        require_split(logged, self._split)
         try:
-            page = report(begun, self._split, examples=False, most_curves=_MOST_CURVES)
+            page = report(logged, self._split, examples=False, most_curves=_MOST_CURVES)
         except UserError as error:
             page = Report("Runs", [Section("Comparisons", [str(error)])])
         return Report(page.title, [head, *page.sections])
@@ -260,8 +261,9 @@ def _row(run: Run, now: Progress) -> list[Cell]:
     return [
         run.label,
         now.state,
-        f"{step:,} of {now.steps:,} ({step / now.steps:.0%})",
+        f"{step / now.steps:.0%}",
         f"at most {left}" if left and train.patience else left,
+        f"{step:,} of {now.steps:,}",
         _latest(run, "loss"),
         f"{metric} {shown(float(dev[-1][metric]))}" if dev else None,
         f"{shown(float(best[metric]))} at step {best['step']:,}" if best else None,
@@ -277,7 +279,7 @@ def _latest(run: Run, name: str) -> float | None:
 
 def _summary(progress: Mapping[Run, Progress]) -> str:
     """The number of runs in each state, and the time left of all: "2 running, 1 failed, about 2 h 5
-    min left".
+    min left without the final scoring".
 
     The time assumes that the number of concurrent runs stays, and that a trial that has not begun
     takes the others' mean time.
@@ -289,5 +291,6 @@ def _summary(progress: Mapping[Run, Progress]) -> str:
         timed = [run for run, now in progress.items() if run in lefts or now.state == "finished"]
         mean = statistics.fmean(_seconds(run) + lefts.get(run, 0.0) for run in timed)
         work = sum(lefts.values()) + mean * counts["not begun"]
-        texts.append(f"about {duration(max(*lefts.values(), work / len(lefts)))} left")
+        left = duration(max(*lefts.values(), work / len(lefts)))
+        texts.append(f"about {left} left without the final scoring")
     return ", ".join(texts)

@@ -34,7 +34,7 @@ class Sweep:
 
     Attributes:
       trials: of each combination of values and each seed.
-      folder: with the trials' runs, results.csv and figure.png.
+      folder: with the trials' runs, results.csv, figure.png and report.html.
       metric: of the charts, SPLIT.NAME.
     """
 
@@ -107,7 +107,7 @@ class Sweep:
             figure = Section(self.metric, [*self.charts, self.caption] if self.charts else [])
             head, *sections = page.sections
             shown = [section for section in (head, figure, *sections) if section.elements]
-            write_page(file, Report(f"Sweep {self.folder.name}: {page.title}", shown))
+            write_page(file, Report(f"Sweep {self.folder.absolute().name}: {page.title}", shown))
         return file
 
     def _repr_html_(self) -> str:

@@ -190,19 +190,20 @@ def test_a_page_follows_runs_that_begin_change_and_go(tmp_path):
     assert table(page)["first"] == {
         "run": "first",
         "state": "running",
-        "step": "40 of 100 (40%)",
+        "done": "40%",
         "time left": "at most 60 s",
+        "step": "40 of 100",
         "loss": 0.75,
         "dev": "loss 8.00",
         "best dev": "5.00 at step 10",
         "steps/s": 1.0,
     }
-    assert page.sections[0].elements[0].note.startswith("1 running, 1 finished, about 60 s left.")
+    assert page.sections[0].elements[0].note.startswith("1 running, 1 finished, about 60 s left ")
     titles = [section.title for section in page.sections]
     assert titles == ["Progress", "Runs", "Toy: settings", "Toy: scores", "Toy: learning"]
     assert "<img" not in (text := html.to_html(page, 30.0)) and 'content="30"' in text
     append(first, 4, 5)
-    assert table(live.report())["first"]["step"] == "50 of 100 (50%)"
+    assert table(live.report())["first"]["step"] == "50 of 100"
     shutil.rmtree(first)
     assert {*table(live.report())} == {NAME}
 
