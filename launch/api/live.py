@@ -261,7 +261,7 @@ def _row(run: Run, now: Progress) -> list[Cell]:
     return [
         run.label,
         now.state,
-        f"{step / now.steps:.0%}",
+        f"{100 * step / now.steps:.0f} %",
         f"at most {left}" if left and train.patience else left,
         f"{step:,} of {now.steps:,}",
         _latest(run, "loss"),

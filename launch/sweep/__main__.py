@@ -28,9 +28,8 @@ the sweep: it skips finished trials, resumes interrupted ones and repeats failed
 values or seeds it trains only the new ones. A trial that fails is recorded with its error, the
 others continue, and the exit status is 1.
 
-DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field,
-with mean and interval over the seeds; DIR/report.html is the page of launch.report on all trials,
-which launch.report DIR --every 30 writes while they train.
+DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field;
+DIR/report.html compares the trials. While they train, launch.report DIR --every 30 shows them.
 
 example:
   python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\

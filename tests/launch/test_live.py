@@ -190,7 +190,7 @@ def test_a_page_follows_runs_that_begin_change_and_go(tmp_path):
     assert table(page)["first"] == {
         "run": "first",
         "state": "running",
-        "done": "40%",
+        "done": "40 %",
         "time left": "at most 60 s",
         "step": "40 of 100",
         "loss": 0.75,
