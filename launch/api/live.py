@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import datetime
 import itertools
 import os
 import statistics
@@ -34,7 +35,7 @@ class Progress:
     """The state of a run.
 
     Attributes:
-      state: "running", "scoring", "finished", "stopped", "failed", "no sign of life for TIME",
+      state: "running", "scoring", "finished", "stopped", "failed", "no sign of life for N minutes",
         "unreadable", or of a trial "not begun".
       reason: of a stop or failure.
       steps: that the run is to take; 0 if its config is missing or unreadable.
@@ -115,7 +116,7 @@ class LivePage:
             return end
         silent = self._silent_seconds(run)
         if silent > max(_SILENT_SECONDS, _SILENT_GAPS * _longest_gap(run.lines)):
-            return Progress(f"no sign of life for {duration(silent)}", "", steps)
+            return Progress(f"no sign of life for {silent / 60:.0f} minutes", "", steps)
         if _step(run) >= steps:
             return Progress("scoring", "", steps, 0.0)
         return Progress("running", "", steps, seconds_left(run.lines, steps))
@@ -184,15 +185,8 @@ def seconds_left(lines: Sequence[Mapping[str, Any]], steps: int) -> float | None
     return None
 
 
-def duration(seconds: float) -> str:
-    """A time in two units: "2 h 5 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} minutes"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 36 else f"{hours // 24} d {hours % 24} h"
+def _duration(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=round(seconds)))
 
 
 def _longest_gap(lines: Sequence[Mapping[str, Any]]) -> float:
@@ -257,7 +251,7 @@ def _row(run: Run, now: Progress) -> list[Cell]:
     metric = train.best_metric
     dev = [line for line in run.lines if line.get("split") == "dev" and metric in line]
     best = max(dev, key=lambda line: comparable_score(line, metric), default=None)
-    left = None if now.seconds_left is None else duration(now.seconds_left)
+    left = None if now.seconds_left is None else _duration(now.seconds_left)
     return [
         run.label,
         now.state,
@@ -278,8 +272,8 @@ def _latest(run: Run, name: str) -> float | None:
 
 
 def _summary(progress: Mapping[Run, Progress]) -> str:
-    """The number of runs in each state, and the time left of all: "2 running, 1 failed, about 2 h 5
-    min left without the final scoring".
+    """The number of runs in each state, and the time left of all: "2 running, 1 failed, about
+    2:05:00 left without the final scoring".
 
     The time assumes that the number of concurrent runs stays, and that a trial that has not begun
     takes the others' mean time.
@@ -291,6 +285,6 @@ def _summary(progress: Mapping[Run, Progress]) -> str:
         timed = [run for run, now in progress.items() if run in lefts or now.state == "finished"]
         mean = statistics.fmean(_seconds(run) + lefts.get(run, 0.0) for run in timed)
         work = sum(lefts.values()) + mean * counts["not begun"]
-        left = duration(max(*lefts.values(), work / len(lefts)))
+        left = _duration(max(*lefts.values(), work / len(lefts)))
         texts.append(f"about {left} left without the final scoring")
     return ", ".join(texts)
