@@ -15,7 +15,7 @@ PACKAGES = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
 PAPERS = {name for name in PACKAGES if name.endswith("_jax")} - {"common_jax"}
 FILES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 SERVER = {"starlette", "uvicorn"}  # of the extra `serve`
-SERVERS = ("launch.serve.", "launch.watch.")  # the packages that import it
+SERVERS = ("launch.serve.",)  # the packages that import it
 TRACKERS = {"tensorboardX", "wandb", "trackio", "mlflow"}
 HEAVY = {"pyarrow", "tensorflow_datasets", "nltk", "ray", "sacremoses", *TRACKERS, *SERVER}
 

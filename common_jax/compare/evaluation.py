@@ -206,7 +206,10 @@ class Evaluation:
           IncomparableError: for different examples, or as `example_values`.
         """
         require_same_examples([*runs, *baselines])
-        mean = lambda group: np.mean([run.example_values(metric) for run in group], axis=0)
+
+        def mean(group: Sequence["Evaluation"]) -> Float[np.ndarray, "n"]:
+            return np.mean([run.example_values(metric) for run in group], axis=0)
+
         differences = mean(runs) - (mean(baselines) if baselines else 0.0)
         return float(differences.std(ddof=1)) / math.sqrt(len(differences))
 
@@ -297,7 +300,7 @@ def evaluation_class(task: type[Task]) -> type[Evaluation]:
     return named_class(task.comparison, Evaluation, f"{task.__name__}.comparison")
 
 
-@functools.cache  # a page shows the same intervals several times
+@functools.lru_cache(256)  # a page shows the same intervals several times
 def evaluation_of(run: Run, split: str) -> Evaluation:
     """The evaluation of a run on a split, of the class of its task."""
     return evaluation_class(type(run.task))(run, split)

@@ -75,23 +75,32 @@ class Run:
 
 
 def read_runs(folders: Sequence[AnyPath]) -> list[Run]:
-    """The runs of some folders, labelled by the shortest ends of their paths that differ.
+    """The runs of some folders, as `labelled`.
 
     Raises:
       UserError: for a folder that is not a run's, or is given twice.
     """
-    resolved = [Path(os.path.realpath(folder)) for folder in folders]
-    for folder, path in zip(folders, resolved, strict=True):
-        if resolved.count(path) > 1:
-            raise UserError(f"{folder}: given twice")
-    deepest = max(len(path.parts) for path in resolved)
-    for depth in range(1, deepest + 1):
-        labels = ["/".join(path.parts[-depth:]) for path in resolved]
-        if len({*labels}) == len(labels):
-            break
-    runs = [Run(*pair) for pair in zip(shortened(labels), map(RunFolder, folders), strict=True)]
+    runs = labelled(folders)
     for run in runs:
         if run.workdir.is_export:
             raise UserError(f"{run.workdir.path}: an export; a report needs runs")
         _ = run.task  # reports errors in its config early
     return runs
+
+
+def labelled(folders: Sequence[AnyPath]) -> list[Run]:
+    """Runs, not read yet, labelled by the shortest ends of their folders' paths that differ.
+
+    Raises:
+      UserError: for a folder that is given twice.
+    """
+    resolved = [Path(os.path.realpath(folder)) for folder in folders]
+    for folder, path in zip(folders, resolved, strict=True):
+        if resolved.count(path) > 1:
+            raise UserError(f"{folder}: given twice")
+    deepest = max((len(path.parts) for path in resolved), default=1)
+    for depth in range(1, deepest + 1):
+        labels = ["/".join(path.parts[-depth:]) for path in resolved]
+        if len({*labels}) == len(labels):
+            break
+    return [Run(*pair) for pair in zip(shortened(labels), map(RunFolder, folders), strict=True)]

@@ -15,7 +15,6 @@ from common_jax.errors import UserError, error_context
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
-from common_jax.io.lock_state import LockState
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
@@ -69,10 +68,6 @@ class RunFolder:
     def trained_by(self) -> str:
         """The other process that is training here; "" if there is none."""
         return lock.acquire(self._lock, keep=False) if self._lock.exists() else ""
-
-    def lock_state(self) -> LockState:
-        """The state of its lock, to poll without acquiring it."""
-        return LockState(self._lock)
 
     def config(self) -> dict[str, Any]:
         """The config as nested values; raises UserError also for an unknown version."""

@@ -8,7 +8,7 @@ from common_jax.compare import Run as ComparedRun
 from common_jax.document import Report
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, writing
-from common_jax.io.paths import as_path
+from common_jax.io.paths import AnyPath, as_path
 from launch.api.messages import messages
 from launch.api.runs import Folder
 from launch.pages import html, markdown
@@ -59,18 +59,25 @@ class Comparison:
 
     def write(self, file: Folder, form: str | None = None) -> None:
         """Writes the page: Markdown for form "md" or a name that ends with .md, else HTML."""
-        path = as_path(file)
-        with writing(path):
-            if (form or path.suffix) in ("md", ".md"):
-                markdown.write(path, self.report)
-            else:
-                replace_text(path, html.to_html(self.report))
+        write_page(as_path(file), self.report, form)
 
     def __repr__(self) -> str:
         return f"Comparison of {', '.join(run.label for run in self.runs)}"
 
     def _repr_html_(self) -> str:
         return html.to_fragment(self._summary.sections)
+
+
+def write_page(
+    path: AnyPath, page: Report, form: str | None = None, every: float | None = None
+) -> None:
+    """Writes a page: Markdown for form "md" or a name that ends with .md, else HTML, which reloads
+    itself `every` so many seconds if that is not None."""
+    with writing(path):
+        if (form or path.suffix) in ("md", ".md"):
+            markdown.write(path, page)
+        else:
+            replace_text(path, html.to_html(page, every))
 
 
 def compare(*runs: Folder, split: str | None = None) -> Comparison:

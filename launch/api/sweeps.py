@@ -6,14 +6,16 @@ from typing import Any
 
 from common_jax.compare import evaluation_class
 from common_jax.deploy.configs import task_of
-from common_jax.document import Cell, Chart, Element, Section, Table
+from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
 from common_jax.training.task import Task
+from launch.api.comparison import write_page
 from launch.api.configs import Config, Overrides, checked
+from launch.api.live import LivePage
 from launch.api.messages import messages
 from launch.api.runs import Folder, Run
 from launch.pages import charts
@@ -33,7 +35,7 @@ class Sweep:
 
     Attributes:
       trials: of each combination of values and each seed.
-      folder: with the trials' runs, results.csv and figure.png.
+      folder: with the trials' runs, results.csv, figure.png and report.html.
       metric: of the charts, SPLIT.NAME.
     """
 
@@ -96,6 +98,18 @@ class Sweep:
         """Writes figure.png and figure.svg; raises ValueError without charts."""
         with writing(self.folder):
             charts.save(self.charts, self.folder / "figure", self.caption)
+
+    def write_page(self) -> AnyPath:
+        """Writes report.html: each trial's state and curves, settings, scores and comparisons, and
+        the figure; returns its path."""
+        file = self.folder / "report.html"
+        with messages():
+            page = LivePage([self.folder]).report()
+            figure = Section(self.metric, [*self.charts, self.caption] if self.charts else [])
+            head, *sections = page.sections
+            shown = [section for section in (head, figure, *sections) if section.elements]
+            write_page(file, Report(f"Sweep {self.folder.absolute().name}: {page.title}", shown))
+        return file
 
     def _repr_html_(self) -> str:
         empty = (None, "")
@@ -189,6 +203,7 @@ def sweep(
     planned.train(executor)
     if planned.charts:
         planned.write_figure()
+    planned.write_page()
     return planned
 
 
@@ -209,7 +224,8 @@ def _require_metric(metric: str | None, trials: Sequence[Trial]) -> None:
     """Raises UserError if the metric is no SPLIT.NAME of the trials' task, or its checkpoints would
     be chosen by none."""
     task = task_of(trials[0].config)
-    splits, best = task.splits, task.config.train.best_metric
+    splits = task.splits
+    best = task.config.train.best_metric
     if best not in task.metric_names:
         raise UserError(f"train.best_metric={best!r}: must be {' | '.join(task.metric_names)}")
     split, _, name = (metric or "").partition(".")

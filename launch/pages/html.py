@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 from collections.abc import Iterator, Sequence
 
 from common_jax.document import Cell, Chart, Picture, Report, Section, Table, shown
@@ -62,10 +63,16 @@ _NOTEBOOK_STYLE = """
 """
 
 
-def to_html(report: Report) -> str:
-    """The report as HTML."""
+def to_html(report: Report, every: float | None = None) -> str:
+    """The report as HTML.
+
+    Args:
+      every: seconds between two reloads of the page; None for none.
+    """
     title = html.escape(report.title)
     names = (f"chart{number}" for number in range(10**9))
+    refresh = f'<meta http-equiv="refresh" content="{every:.0f}">' if every else ""
+    changed = time.strftime("Last change: %Y-%m-%d %H:%M:%S") if every else ""
     return "\n".join(
         [
             "<!doctype html>",
@@ -74,8 +81,9 @@ def to_html(report: Report) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<link rel="icon" href="data:,">',  # else browsers request one
             f"<title>{title}</title>",
-            f"<style>{STYLE}</style></head>",
+            f"<style>{STYLE}</style>{refresh}</head>",
             f"<body><main><h1>{title}</h1>",
+            *([f'<p class="note">{changed}</p>'] if every else []),
             *(section_html(section, names) for section in report.sections),
             "</main></body></html>",
             "",
@@ -101,7 +109,8 @@ def section_html(section: Section, names: Iterator[str], *, inherits: bool = Fal
       names: of its pictures, unique in a page.
       inherits: whether pictures have the colours around them.
     """
-    lines, in_charts = [f"<section><h2>{html.escape(section.title)}</h2>"], False
+    lines = [f"<section><h2>{html.escape(section.title)}</h2>"]
+    in_charts = False
     for element in section.elements:
         if isinstance(element, Picture) != in_charts:
             in_charts = not in_charts

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from common_jax.compare.evaluation import evaluation_of
+from common_jax.compare.evaluation import Evaluation, evaluation_of
 from common_jax.compare.runs import Run
 from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError
@@ -19,23 +19,28 @@ from launch.pages.settings import differing_settings
 from launch.seeds import interval_of_means
 
 
-def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = True) -> Report:
+def report(
+    runs: Sequence[Run],
+    split: str | None = None,
+    *,
+    examples: bool = True,
+    most_curves: int | None = None,
+) -> Report:
     """Training, scores with intervals and the paper's results, learning curves, and the comparisons
     of the task. The first run of each family is the baseline.
 
     Args:
       split: for the comparisons; None is the task's last.
       examples: whether to include the examples where runs differ most, and pictures of attention.
+      most_curves: of a family, those of unfinished runs first; None for all.
 
     Raises:
       UserError: for a split that no run has.
     """
+    require_split(runs, split)
     families: dict[type[Task], list[Run]] = {}
     for run in runs:
         families.setdefault(type(run.task), []).append(run)
-    if split is not None and not any(split in run.task.splits for run in runs):
-        splits = dict.fromkeys(name for run in runs for name in run.task.splits)
-        raise UserError(f"--split {split}: must be {' | '.join(splits)}")
     sections = [Section("Runs", [_trained(runs), *bad_steps(runs), *_warnings(runs)])]
     for family, members in families.items():
         name = curves.task_title(family.__name__)
@@ -45,14 +50,26 @@ def report(runs: Sequence[Run], split: str | None = None, *, examples: bool = Tr
         missing = ", ".join(run.label for run in members if run not in scored)
         notes = [f"Not scored on {chosen}, hence not compared: {missing}."] if missing else []
         sections.append(Section(f"{name}: scores", [*scores(members), *notes]))
-        sections.append(Section(f"{name}: learning", learning_curves(members)))
+        sections.append(Section(f"{name}: learning", _learning(members, most_curves)))
         if scored:
             evaluations = [evaluation_of(run, chosen) for run in scored]
-            compared = evaluations[0].sections(evaluations[1:])
+            compared = [*_comparisons(*evaluations)]
             compared += example_sections(evaluations) if examples else []
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
     title = ", ".join(curves.task_title(family.__name__) for family in families)
     return Report(title, [s for s in sections if s.elements])
+
+
+def require_split(runs: Sequence[Run], split: str | None) -> None:
+    """Raises UserError for a split that no run has."""
+    if split is not None and not any(split in run.task.splits for run in runs):
+        splits = dict.fromkeys(name for run in runs for name in run.task.splits)
+        raise UserError(f"--split {split}: must be {' | '.join(splits)}")
+
+
+@functools.lru_cache(8)  # of families, for a page that is written again
+def _comparisons(baseline: Evaluation, *compared: Evaluation) -> Sequence[Section]:
+    return baseline.sections(compared)
 
 
 def _trained(runs: Iterable[Run]) -> Table:
@@ -166,12 +183,13 @@ def _means(
     for run, values in scored.items():
         if values:
             groups.setdefault(run.setting, []).append(run)
-    seeds_of = lambda group: {run.fields.get(SEED) for run in group}
-    several = [group for group in groups.values() if len(seeds_of(group)) == len(group) > 1]
+    seeds = [{run.fields.get(SEED) for run in group} for group in groups.values()]
+    pairs = zip(groups.values(), seeds, strict=True)
+    several = [group for group, different in pairs if len(different) == len(group) > 1]
     rows: list[list[Cell]] = [[_mean_label(group)] for group in several]
     for name in names:
-        seeds = [[(scored[run] or {}).get(name) for run in group] for group in several]
-        values_by_seed = [[value for value in values if value is not None] for values in seeds]
+        stored = [[(scored[run] or {}).get(name) for run in group] for group in several]
+        values_by_seed = [[value for value in values if value is not None] for values in stored]
         halves = iter(interval_of_means([values for values in values_by_seed if values]))
         for row, numbers in zip(rows, values_by_seed, strict=True):
             half = next(halves) if numbers else None
@@ -182,6 +200,14 @@ def _means(
 def _mean_label(group: Sequence[Run]) -> str:
     system = f"{group[0].system}, " if group[0].system else ""
     return f"{system}mean of {len(group)}: {', '.join(run.label for run in group)}"
+
+
+def _learning(runs: Sequence[Run], most: int | None) -> list[Element]:
+    """The curves of at most so many runs, the unfinished ones first, and a note if some lack."""
+    chosen = sorted(runs, key=lambda run: bool(run.result))[:most]
+    drawn = [run for run in runs if run in chosen]
+    note = f"Curves of {len(drawn)} of the {len(runs)} runs, of unfinished ones first."
+    return [*learning_curves(drawn), *([note] if len(drawn) < len(runs) else [])]
 
 
 def learning_curves(runs: Sequence[Run]) -> list[Chart]:

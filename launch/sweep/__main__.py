@@ -28,8 +28,8 @@ the sweep: it skips finished trials, resumes interrupted ones and repeats failed
 values or seeds it trains only the new ones. A trial that fails is recorded with its error, the
 others continue, and the exit status is 1.
 
-DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field,
-with mean and interval over the seeds.
+DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field;
+DIR/report.html compares the trials. While they train, launch.report DIR --every 30 shows them.
 
 example:
   python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\
@@ -101,7 +101,7 @@ def _parser() -> Parser:
 
 
 def _draw(sweep: "Sweep") -> None:
-    """Writes the figure, or logs why there is none."""
+    """Writes the figure, or logs why there is none; and the page."""
     if sweep.charts:
         sweep.write_figure()
         print(f"wrote {sweep.folder / 'figure.png'} and .svg")
@@ -110,6 +110,7 @@ def _draw(sweep: "Sweep") -> None:
         log(f"no figure: no trial has finished with {sweep.metric}; there are {', '.join(names)}")
     else:
         log("no figure: nothing but the seed varies")
+    print(f"wrote {sweep.write_page()}: state, scores and curves of the trials")
 
 
 if __name__ == "__main__":

@@ -247,6 +247,7 @@ MISTAKES = {
     "a report with a run twice": report("{csan} {csan} --out {here}/r"),
     "a report of an export": report("{export} --out {here}/r"),
     "a folder as --out": report("{csan} --out {here}"),
+    "a report that is never written again": report("{csan} --out {here}/r --every 0"),
     "a report of an unknown split": report("{csan} {qanet} --out {here}/r --split x"),
     # Sweeps.
     "a field without values": of_sweep("--grid train.seed="),

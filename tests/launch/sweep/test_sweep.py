@@ -110,6 +110,9 @@ def test_results_are_those_of_the_runs(swept):
     assert int(row["parameters"]) == expected["parameters"] == 44
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "figure.svg").read_text().startswith("<svg ")
+    page = (out / "report.html").read_text()
+    assert "1 finished, 1 failed" in page and "<h2>dev.loss</h2>" in page
+    assert "not finite 10 times in a row" in page and "http-equiv" not in page
 
 
 def test_a_trial_that_fails_is_recorded_with_its_error(swept):

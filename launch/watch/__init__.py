@@ -1,1 +1,0 @@
-"""The live page of runs; needs the extra `serve`."""
