@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from common_jax.export.format import CONFIG, MANIFEST
-
 from common_jax.compare.runs import Run, labelled
 from common_jax.document import Cell, Report, Section, Table, shown, without_empty
 from common_jax.errors import UserError
@@ -21,6 +19,7 @@ from common_jax.io.json_files import read_json
 from common_jax.io.paths import AnyPath, in_bucket
 from common_jax.io.threads import threaded_map
 from common_jax.training.best import comparable_score
+from common_jax.training.file_names import CONFIG, EXPORT
 from launch.pages.runs import report, require_split
 from launch.trials.trials import TRIALS, list_file, record_file
 
@@ -142,7 +141,7 @@ def find(top: AnyPath) -> list[AnyPath]:
     they begin."""
     found: dict[AnyPath, None] = {}
     for folder, files in _folders(top):
-        if CONFIG in files and MANIFEST not in files:
+        if CONFIG in files and EXPORT not in files:
             found[folder] = None
         elif (listed := list_file(folder / TRIALS)).name in files:
             with contextlib.suppress(UserError):  # a file of another program
