@@ -17,6 +17,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.layouts import PAIRS, RANKING, TEXTS
+from common_jax.data.object_rows import ObjectTable
 from common_jax.data.prepared import Split
 from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, find_source, join
@@ -81,28 +82,11 @@ class Table(tables.Table):
     labels: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
-    def identity(self) -> Any:
-        form = [_ending(self.path), self.format_name]
-        if self.format == "jsonl" and self.format_name != "ranking":
-            names = [*self.column_names.values()]
-            corpus_names = [*self.layouts[0].first_columns.values()]
-            return [super().identity(), *form, *([] if names == corpus_names else [names])]
-        if self.has_objects or self.format_name == "ranking":
-            labels = self._reader().identity(self._file_labels)
-            return [super().identity(), self.format_name, *self.columns_identity(), *labels]
-        layout = self.form
-        numbers = [*layout.numbers.values()]
-        in_order = numbers == [*range(1, len(numbers) + 1)]
-        header = [["header"]] if layout.header else []
-        listed = [] if in_order and not header else [numbers]
-        separator = [layout.separator] if self.is_csv else []
-        return [super().identity(), *form, *header, *listed, *separator, *self.rows_identity()]
-
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         names, label_of = self.column_names, self._reader()
         has_notice = self.is_csv and not self.escaped_breaks
         fields = [field for field in self.layouts[0].columns if field != "label"]
-        for location, values, named, _ in self.rows(bad_examples):
+        for location, values, named in self.rows(bad_examples):
             texts = [values[field] for field in fields]
             if has_notice and any("\\n" in text for text in texts):
                 what = "is text; data.escaped_breaks=True makes it a line break"
@@ -129,7 +113,9 @@ class Table(tables.Table):
     @functools.cached_property
     def _file_labels(self) -> Sequence[str]:
         """The file's names of numbers of labels, if it has them."""
-        return self.objects.label_names(self.column_names["label"]) if self.has_objects else ()
+        if not self.has_objects:
+            return ()
+        return ObjectTable(self.path, self.format).label_names(self.found.fields["label"])
 
     def _reader(self) -> LabelReader:
         """The reader of labels; raises UserError as its constructor."""
@@ -142,11 +128,6 @@ def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> 
     label, *texts = row
     cleaned = tuple(map(clean, texts))
     return Example(cleaned, label, cleaned[0], place, annotations=notes)
-
-
-def _ending(path: Path) -> str:
-    """The ending of a file's name, without .gz."""
-    return path.name.removesuffix(".gz").rpartition(".")[2]
 
 
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:

@@ -22,43 +22,38 @@ class KnownColumns(NamedTuple):
 
 
 def known_columns(
-    layouts: Sequence[Layout], names: Sequence[str], place: str = "", advice: str = ""
+    layouts: Sequence[Layout], names: Sequence[str], place: str, advice: str
 ) -> KnownColumns | None:
     """The first layout of which a table with these names has all columns.
 
     Args:
-      place, advice: for messages; without a place no column is refused.
+      place, advice: for messages.
 
     Raises:
       UserError: if a field can be several of the columns.
     """
     for layout in layouts:
-        at = {field: matching_numbers(columns, names) for field, columns in layout.columns.items()}
-        for field, numbers in at.items():
-            several = ", ".join(names[number - 1] for number in numbers)
-            is_ambiguous = len(numbers) > 1 and (layout is layouts[0] or all(at.values()))
-            require(
-                not (place and is_ambiguous),
-                f"{place}: several columns can be the {field}: {several}; {advice}",
-            )
-        if all(at.values()):
-            return KnownColumns(layout, {field: names[at[field][0] - 1] for field in at})
+        at = {field: matching_names(columns, names) for field, columns in layout.columns.items()}
+        if not all(at.values()):
+            continue
+        for field, found in at.items():
+            several = f"{place}: several columns can be the {field}: {', '.join(found)}; {advice}"
+            require(len(found) == 1, several)
+        return KnownColumns(layout, {field: found[0] for field, found in at.items()})
     return None
 
 
-def has_names(layouts: Sequence[Layout], names: Sequence[str], numbers: Mapping[str, int]) -> bool:
-    """Whether a row has a layout's names at the numbers of the fields' columns, in any order."""
-    at = {f: number if number > 0 else len(names) + 1 + number for f, number in numbers.items()}
+def has_names(layouts: Sequence[Layout], names: Sequence[str]) -> bool:
+    """Whether names have a column for each field of a layout."""
     return any(
-        layout.columns.keys() <= at.keys()
-        and all({*at.values()} & {*matching_numbers(c, names)} for c in layout.columns.values())
+        all(matching_names(columns, names) for columns in layout.columns.values())
         for layout in layouts
     )
 
 
-def matching_numbers(columns: Sequence[str], names: Sequence[str]) -> list[int]:
-    """The numbers of the names that are one of the columns."""
-    return [number for number, name in enumerate(names, start=1) if name.lower() in columns]
+def matching_names(columns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The names that are one of the columns, which are in lower case."""
+    return [name for name in names if name.lower() in columns]
 
 
 def optional_columns(

@@ -91,27 +91,14 @@ class Parallel:
 class Table(tables.Table):
     """A table with a pair in each row."""
 
-    def identity(self) -> Any:
-        if self.has_objects:
-            return [super().identity(), *self.columns_identity()]
-        form = self.form
-        settings = [*(["csv"] if self.is_csv else []), *(["header"] if form.header else [])]
-        return [
-            super().identity(),
-            [*form.numbers.values()],
-            form.separator,
-            *settings,
-            *self.rows_identity(),
-        ]
-
     def example_fault(self, cells: Sequence[str]) -> str:
         """As the base class: CSV often has a header, with any names."""
         return "not surely an example" if self.is_csv or are_names(cells) else ""
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        for location, fields, *_ in self.rows(bad_examples):
-            texts = (_one_line(fields[side]) for side in ("source", "target"))
-            yield from _valid(texts, [location, location], bad_examples)
+        for row in self.rows(bad_examples):
+            texts = (_one_line(row.fields[side]) for side in ("source", "target"))
+            yield from _valid(texts, [row.place, row.place], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)

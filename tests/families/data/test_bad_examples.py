@@ -176,7 +176,7 @@ CASES = {
             ("{}", "1: no 'gold_label'; it has nothing"),
             ('{"gold_label": "neutral", "sentence1": ""}', "1: no 'sentence2'; it has"),
             ('\n{"gold_label": "a",', "2:20: not JSON ("),
-            ("[1]", "1: a list where an object is needed"),
+            ("\n[1]", "2: a list where an object is needed"),
         )
     },
 }

@@ -470,7 +470,7 @@ def test_ranked_questions_of_two_files_are_distinct(tmp_path):
 def test_an_answer_that_occurs_several_times_needs_a_position(tmp_path):
     rows = [{"context": c, "question": q, "answers": t} for c, _, q, t in QUESTIONS[:2]]
     (tmp_path / "t.jsonl").write_bytes(json_lines([*rows, {**rows[0], "answers": ["in"]}]))
-    message = "t.jsonl:3: answers: 'in' is 3 times in the context"
+    message = "t.jsonl:3.answers[0]: answer without an answer_start, and several times"
     assert message in fails("qanet", tmp_path, train="t.jsonl", dev=copied(tmp_path, "t.jsonl"))
 
 
