@@ -83,17 +83,19 @@ class Table(tables.Table):
     ignored: tuple[str, ...] = ()
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        names, label_of = self.column_names, self._reader()
+        table, columns, _ = self.found
+        label_of = self._reader()
         has_notice = self.is_csv and not self.escaped_breaks
         fields = [field for field in self.layouts[0].columns if field != "label"]
+        has_names = self.reads_all and bool(table.names)
+        annotated = [columns[field] for field in fields] if has_names else []
         for location, values, named in self.rows(bad_examples):
             texts = [values[field] for field in fields]
             if has_notice and any("\\n" in text for text in texts):
                 what = "is text; data.escaped_breaks=True makes it a line break"
                 _log.info('%s: a backslash before "n" %s', location, what)
                 has_notice = False
-            annotated = [names[field] for field in fields] if self.reads_all and names else []
-            notes = tuple(_annotations(named, name) for name in annotated)
+            notes = tuple(_annotations(named, column) for column in annotated)
             example = _example(location, [label_of(values["label"]), *texts], notes)
             if self.format_name == "ranking":
                 question, title = (values.get(f) or example.texts[0] for f in ("id", "title"))
@@ -174,7 +176,8 @@ class SelectionTables(QuestionTables):
 
 def _candidates(squad: Squad, place: str, rule: Rule) -> Iterator[Example]:
     for question, sentence, right in selection.candidates(squad, rule):
-        label, group = LABELS[right], squad.articles[question.context]
+        label = LABELS[right]
+        group = squad.articles[question.context]
         location = f"{place}: question {question.id}"
         yield Example((question.text, sentence), label, group, location, question.id)
 
@@ -288,7 +291,8 @@ def _sources(
     options: Any = dict(format_name=config.format, reads_all=annotated)
     options |= dict(labels=config.names, ignored=config.ignored_names)
     options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
-    layouts, columns = _LAYOUTS[config.format], config.columns_by_field
+    layouts = _LAYOUTS[config.format]
+    columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
     if ranking and not columns and not tables_of_texts[0].is_known:
         questions = tuple(QuestionTable(path, quotes=config.quotes) for path in shards)

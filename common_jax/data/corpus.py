@@ -25,7 +25,8 @@ from common_jax.io.paths import AnyPath, as_path, in_bucket
 _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _CHUNK = 1024  # rows appended to a file at once
-_TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
+_TOKEN = np.dtype("<i4")
+_OFFSET = np.dtype("<i8")
 _FINGERPRINT = "fingerprint.json"  # the last file that is written
 OVERLAPS = "overlaps.json"
 NOT_CONTENT = (_FINGERPRINT, "meta.json", OVERLAPS)  # of a prepared folder: how it was made
@@ -56,7 +57,9 @@ class Corpus:
 
     def __init__(self, path: Path, meta: Mapping[str, Any]):
         """Use `open`."""
-        self._rows, self.meta, columns = meta["rows"], meta["meta"], meta["columns"]
+        self._rows = meta["rows"]
+        self.meta = meta["meta"]
+        columns = meta["columns"]
         self.columns = tuple(columns)
         self._offsets = {
             c: _memory_map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns
@@ -216,7 +219,8 @@ class Writer:
             raise ValueError(f"columns {list(columns)}, not {list(self._counts)}")
 
     def _flush(self) -> None:
-        rows, self._pending = self._pending, []
+        rows = self._pending
+        self._pending = []
         if rows:
             self.extend({column: [row[column] for row in rows] for column in rows[0]})
 
@@ -264,7 +268,10 @@ def prepare(
         if path.is_dir() and shared is None:
             return path
         cache_dir.mkdir(parents=True, exist_ok=True)
-        waiting = lambda: _log.info("waiting for another process that prepares %s", path)
+
+        def waiting() -> None:
+            _log.info("waiting for another process that prepares %s", path)
+
         with lock.held(cache_dir / f"{path.name}.lock", waiting):
             if not path.is_dir():
                 shutil.rmtree(unfinished, ignore_errors=True)

@@ -26,7 +26,8 @@ _SPANS = "char_spans"  # MRQA's
 
 def _read_answers(node: Node, path: tuple[str, ...]) -> Any:
     """The answers, which may be JSON in a text; with the column `STARTS`, if there is one."""
-    node, name = parent(node, path), path[-1]
+    node = parent(node, path)
+    name = path[-1]
     if not isinstance(node.value, dict) or name not in node.value:
         node.get(name, list)  # raises
     value = node.value[name]
@@ -104,7 +105,8 @@ def read_tables(
 
 def _question(row: Row) -> SquadRow:
     """The question of a row; its id is "" if it has none."""
-    fields, place = row.fields, f"{row.place}: answers"
+    fields = row.fields
+    place = f"{row.place}: answers"
     context = fields["context"]
     answers = [_answer(value, context, place) for value in _answer_list(fields["answers"], place)]
     name = fields.get("id") or ""
@@ -151,7 +153,8 @@ def _answer_of_span(text: str, spans: Any, context: str, place: str) -> tuple[st
     with inclusive ends; the text from the context if it differs in case only."""
     try:
         if isinstance(spans, dict):
-            start, end = spans["start"][0], spans["end"][0]
+            start = spans["start"][0]
+            end = spans["end"][0]
         else:
             first = spans[0]
             start, end = (first["start"], first["end"]) if isinstance(first, dict) else first

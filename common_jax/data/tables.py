@@ -158,7 +158,8 @@ class Table(FileSource):
         return self._found_in_objects() if self.has_objects else self._found_in_texts()
 
     def _found_in_objects(self) -> Found:
-        table, columns = ObjectTable(self.path, self.format), self.columns
+        table = self._objects
+        columns = self.columns
 
         # JSON has no numbers, but those of a table without a header are its known names.
         if self._by_number and self.format != "parquet":
@@ -278,6 +279,10 @@ class Table(FileSource):
         return bool(self.columns) and all(isinstance(c, int) for c in self.columns.values())
 
     @functools.cached_property
+    def _objects(self) -> ObjectTable:
+        return ObjectTable(self.path, self.format)
+
+    @functools.cached_property
     def _texts(self) -> TextFile:
         option = self.option.replace("columns", "quotes")
         return TextFile(self.path, self.is_csv, self.separator, self.quotes, option)
@@ -301,13 +306,8 @@ class Table(FileSource):
     def is_known(self) -> bool:
         """Whether the columns are those of a known layout."""
         if self.has_objects:
-            return self._known_columns(ObjectTable(self.path, self.format).paths) is not None
+            return has_names(self.layouts, self._objects.paths)
         return self._header_line() > 0
-
-    @property
-    def column_names(self) -> Mapping[str, str]:
-        """The name or path of each field's column; empty without a header."""
-        return self.found.fields if self.found.table.names else {}
 
     def identity(self) -> Any:
         """Identifies the content and how it is read, as JSON."""

@@ -138,7 +138,8 @@ class TextFile:
 
         reader = csv.reader(lines(), delimiter=separator, strict=True)
         while True:
-            number, undecoded = reader.line_num + 1, False
+            number = reader.line_num + 1
+            undecoded = False
             try:
                 cells = next(reader)
             except StopIteration:

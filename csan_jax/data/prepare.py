@@ -59,7 +59,8 @@ class Builder:
           workers: number of encoding threads, None for the number of cores; it does not change the
             result.
         """
-        self._config, self._preparation = config, preparation
+        self._config = config
+        self._preparation = preparation
         self._workers = workers or os.cpu_count() or 1
         self._pairs: int | None = None  # in train, known after a survey
         self._splits = preparation.splits or SPLITS
@@ -83,7 +84,8 @@ class Builder:
 
     def settings(self) -> dict[str, Any]:
         """As `fingerprint`, without files."""
-        config, held_out = self._config, self._held_out.splits
+        config = self._config
+        held_out = self._held_out.splits
         return {
             "translation": _FORMAT,
             "held_out": [held_out, config.holdout_size, config.seed] if held_out else [],
@@ -158,7 +160,8 @@ class Builder:
         """The pair by `data.white_space`; the same object if it is unchanged."""
         if self._config.white_space == "keep":
             return pair
-        source, target = with_blanks(pair.source), with_blanks(pair.target)
+        source = with_blanks(pair.source)
+        target = with_blanks(pair.target)
         same = source is pair.source and target is pair.target
         return pair if same else Pair(pair.place, source, target)
 
@@ -166,7 +169,8 @@ class Builder:
         """The source's and the target's subword model."""
         if not sample:
             raise UserError(f"{self._sources['train'].place}:1: no pairs to train on")
-        config, (_, *sides) = self._config, zip(*sample, strict=True)
+        config = self._config
+        _, *sides = zip(*sample, strict=True)
         keys = [f"{column}_vocab_size" for column in COLUMNS]
         keys = [f"data.{key if getattr(config, key) else 'vocab_size'}" for key in keys]
         if config.white_space == "blanks":

@@ -64,12 +64,14 @@ class Parallel:
         return [*map(file_identity, self.files), *returns]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        sides, names = map(read_raw_lines, self.files), list(map(str, self.files))
+        sides = map(read_raw_lines, self.files)
+        names = list(map(str, self.files))
         for number, lines in enumerate(itertools.zip_longest(*sides), start=1):
             if None in lines:
                 raise self._unequal(number - 1, lines.index(None))
             try:
-                source, target = clean(lines[0].decode()), clean(lines[1].decode())
+                source = clean(lines[0].decode())
+                target = clean(lines[1].decode())
             except UnicodeDecodeError:
                 source = target = ""
             if source and target:  # most lines; what follows rejects the others
@@ -196,7 +198,8 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
     """The sources of a name or of a pattern."""
     languages = config.source_language, config.target_language
     if config.is_table(name):
-        layouts, columns = translation(languages), config.columns_by_field
+        layouts = translation(languages)
+        columns = config.columns_by_field
         files = find_files(folder, name, key)
         options: Any = {"separator": config.separator, "quotes": config.quotes}
         return [Table(file, layouts, columns, **options) for file in files]
