@@ -16,12 +16,14 @@ from common_jax.data.layouts import QUESTIONS, Layout
 from common_jax.data.object_rows import READERS, Reader, parent
 from common_jax.data.tables import Row, Table
 from common_jax.errors import UserError
+from common_jax.fields import require
 from common_jax.io.files import ending
 from common_jax.io.json_files import Node, has_one_value
 from common_jax.text.squad import Squad, SquadRow, read_squad_rows
 
 STARTS = "answer_start"  # the column beside texts of answers
 _SPANS = "char_spans"  # MRQA's
+_NEEDED = f'needs {{"text": [...], "{STARTS}": [...]}}, or texts'
 
 
 def _read_answers(node: Node, path: tuple[str, ...]) -> Any:
@@ -33,8 +35,10 @@ def _read_answers(node: Node, path: tuple[str, ...]) -> Any:
     value = node.value[name]
     if isinstance(value, str):
         value = _parsed(value, node.place)
-    if STARTS in node.value and not isinstance(value, dict):
-        return {"text": value, STARTS: node.value[STARTS]}
+    starts = node.value.get(STARTS)
+    is_text = isinstance(value, str) and STARTS in node.value
+    if is_text or (isinstance(starts, list) and _is_list_of(value, str)):
+        return {"text": value, STARTS: starts}
     return value
 
 
@@ -46,8 +50,11 @@ def _parsed(text: str, place: str) -> Any:
         if text.lstrip().startswith("{"):
             raise UserError(f"{place}: answers: not JSON: {text[:40]!r}") from error
         return text
-    is_list = isinstance(value, list) and all(isinstance(item, dict | str) for item in value)
-    return value if is_list or isinstance(value, dict) else text
+    return value if isinstance(value, dict) or _is_list_of(value, dict | str) else text
+
+
+def _is_list_of(value: Any, kind: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +129,7 @@ def _answer_list(value: Any, place: str) -> list[Any]:
         columns = {
             name: value[name] for name in ("text", STARTS, _SPANS) if value.get(name) is not None
         }
+        require(all(isinstance(column, list) for column in columns.values()), f"{place}: {_NEEDED}")
         lengths = {name: len(column) for name, column in columns.items()}
         if len({*lengths.values()}) > 1:
             counts = ", ".join(f"{length} of {name}" for name, length in lengths.items())
@@ -134,7 +142,7 @@ def _answer(value: Any, context: str, place: str) -> tuple[str, int | None]:
     """The text and the start, if it is given, of an answer."""
     text = value.get("text") if isinstance(value, dict) else value
     if not isinstance(text, str):
-        raise UserError(f'{place}: needs {{"text": [...], "{STARTS}": [...]}}, or texts')
+        raise UserError(f"{place}: {_NEEDED}")
     start = value.get(STARTS) if isinstance(value, dict) else None
     if isinstance(value, dict) and start is None and value.get(_SPANS):
         return _answer_of_span(text, value[_SPANS], context, place)

@@ -17,14 +17,15 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.columns import Quotes
-from common_jax.data.known_columns import (
+from common_jax.data.layouts import (
     KnownColumns,
+    Layout,
     has_names,
     known_columns,
     log_columns,
+    matching_names,
     optional_columns,
 )
-from common_jax.data.layouts import Layout
 from common_jax.data.object_rows import READERS, ObjectTable, Reader, examples_in, read_text
 from common_jax.data.sources import FileSource
 from common_jax.data.table_format import Format, format_of
@@ -209,7 +210,7 @@ class Table(FileSource):
         table = dataclasses.replace(table, least=most if self.is_csv else needed)
         if header:
             return self._with_optional(table, fields, known.layout if known else None)
-        self._require_example(f"{self.path}:{line}", cells, needed, listed)
+        self._require_example(f"{self.path}:{line}", names, needed, listed)
         return Found(table, fields)
 
     def _header_line(self) -> int:
@@ -224,14 +225,16 @@ class Table(FileSource):
                 return line
         return 0
 
-    def _require_example(self, place: str, cells: Sequence[str], needed: int, listed: str) -> None:
+    def _require_example(self, place: str, names: Sequence[str], needed: int, listed: str) -> None:
         """Requires that a first row without the names of a header is an example."""
-        fault = self.example_fault(cells)
+        known = self.layouts[0].columns.values()
+        has_known = any(matching_names(columns, names) for columns in known)
+        fault = "not surely an example" if has_known else self.example_fault(names)
         if self.columns and fault:
             _log.info("%s: read as an example, not as a header", place)
-        fits = len(cells) >= needed if self.columns else len(cells) == needed
+        fits = len(names) >= needed if self.columns else len(names) == needed
         end = f"{listed}; {self._advice()}"
-        counts = f"{len(cells)} columns where {needed} are needed, and no header that is known"
+        counts = f"{len(names)} columns where {needed} are needed, and no header that is known"
         require(fits, f"{place}: {counts}: {end}")
         is_example = bool(self.columns) or not fault
         require(is_example, f"{place}: no header that is known, and {fault}: {end}")

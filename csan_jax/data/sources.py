@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import file_identity, recorded_identity
-from common_jax.data.known_columns import are_names
-from common_jax.data.layouts import translation
+from common_jax.data.layouts import are_names, translation
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, decode, find_source, join
 from common_jax.errors import UserError

@@ -158,7 +158,7 @@ NONE = [
     ("t.json", b'{\n"label": "1"}', "t.json:1: an object over several lines"),
     ("t.json", b'[\n{"label": "1", "text": "a"},\n{"label" "1"}]', "t.json:3:10: not JSON"),
     ("t.json", TWICE, "t.json: not JSON that can be read (two values of 'text')"),
-    ("t.json", b'[{"label": "1", "text": "a"}', "t.json:1:29: not JSON (Expecting ',')"),
+    ("t.json", b'[{"label": "1", "text": "a"}', "t.json:1:29: not JSON (Expecting"),
     ("t.json", b'[{"label": "\xff"}]', "t.json:1: not UTF-8"),
     ("t.csv.zst", b"label,text\n", "t.csv.zst:1: the zstd data is damaged or cut off ("),
     ("t.csv.xz", b"label,text\n", "t.csv.xz:1: the xz data is damaged or cut off ("),
