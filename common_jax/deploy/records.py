@@ -141,16 +141,15 @@ class TableRecords(Records):
 
     def __iter__(self) -> Iterator[Record]:
         collected = _Collected()
+        width = len(self.header)
         for node in self.table.found.table.rows(collected):
             yield from _unread_rows(collected)
             columns = node.value if isinstance(node.value, dict) else {}
             value: Mapping[str, Any] | Unanswered
             try:
                 value = {**self.table.read_fields(node), **self._identity(columns)}
-                if self.header and len(columns) > len(self.header):
-                    value = Unanswered(
-                        f"{node.place}: {len(columns)} columns, not {len(self.header)}"
-                    )
+                if width and len(columns) > width:
+                    value = Unanswered(f"{node.place}: {len(columns)} columns, not {width}")
             except UserError as error:
                 value = Unanswered(str(error))
             yield Record(Input(node.place, value), columns)
