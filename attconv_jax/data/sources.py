@@ -83,7 +83,7 @@ class Table(tables.Table):
     ignored: tuple[str, ...] = ()
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        table, columns, _ = self.found
+        table, columns, _ = self.content
         label_of = self._reader()
         has_notice = self.is_csv and not self.escaped_breaks
         fields = [field for field in self.layouts[0].columns if field != "label"]
@@ -117,7 +117,7 @@ class Table(tables.Table):
         """The file's names of numbers of labels, if it has them."""
         if not self.has_objects:
             return ()
-        return ObjectTable(self.path, self.format).label_names(self.found.fields["label"])
+        return ObjectTable(self.path, self.format).label_names(self.content.fields["label"])
 
     def _reader(self) -> LabelReader:
         """The reader of labels; raises UserError as its constructor."""

@@ -140,10 +140,12 @@ def known_columns(
         at = {field: matching_names(columns, names) for field, columns in layout.columns.items()}
         if not all(at.values()):
             continue
-        for field, found in at.items():
-            several = f"{place}: several columns can be the {field}: {', '.join(found)}; {advice}"
-            require(len(found) == 1, several)
-        return KnownColumns(layout, {field: found[0] for field, found in at.items()})
+        for field, matching in at.items():
+            several = (
+                f"{place}: several columns can be the {field}: {', '.join(matching)}; {advice}"
+            )
+            require(len(matching) == 1, several)
+        return KnownColumns(layout, {field: matching[0] for field, matching in at.items()})
     return None
 
 

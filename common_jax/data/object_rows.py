@@ -167,7 +167,7 @@ def read_text(node: Node, path: tuple[str, ...]) -> str:
     value = node.value
     for name in path:
         value = value.get(name) if type(value) is dict else None
-    if type(value) is str and value.isascii():  # most texts; the path below reports errors
+    if type(value) is str and (value.isascii() or value.isprintable()):  # no unpaired surrogates
         return value
     return parent(node, path).get(path[-1], str)
 

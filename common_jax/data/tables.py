@@ -13,7 +13,7 @@ import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.columns import Quotes
@@ -53,7 +53,7 @@ class Row(NamedTuple):
     named: Mapping[str, Any]
 
 
-class Found(NamedTuple):
+class Content(NamedTuple):
     """The rows of a table, and the columns of the fields.
 
     Attributes:
@@ -115,9 +115,9 @@ class Table(FileSource):
         """The rows that are no header and have the right number of columns.
 
         Raises:
-          UserError: as `found`, or by `bad_examples`.
+          UserError: as `content`, or by `bad_examples`.
         """
-        table, _, rows = self.found
+        table, _, rows = self.content
         names = [] if self.reads_all else self._read_names()
         for node in table.rows(bad_examples, names):
             for example in examples_in(node, rows, bad_examples) if rows else (node,):
@@ -134,31 +134,31 @@ class Table(FileSource):
     @functools.cached_property
     def _readers(self) -> list[tuple[str, Reader, tuple[str, ...]]]:
         """The name, the reader and the column's path of each field."""
-        names = self.found.table.names
+        names = self.content.table.names
         return [
             (
                 field,
                 self.readers.get(field, read_text),
                 (column,) if column in names else tuple(column.split(".")),
             )
-            for field, column in self.found.fields.items()
+            for field, column in self.content.fields.items()
         ]
 
     def _read_names(self) -> list[str]:
         """The columns that are read."""
-        beside = {*self.beside} & {*self.found.table.names}
+        beside = {*self.beside} & {*self.content.table.names}
         return sorted({path[0] for _, _, path in self._readers} | beside)
 
     @functools.cached_property
-    def found(self) -> Found:
+    def content(self) -> Content:
         """The rows, and the columns by `columns` or a known layout, which are logged.
 
         Raises:
           UserError: if a named column does not exist, or the columns must be named.
         """
-        return self._found_in_objects() if self.has_objects else self._found_in_texts()
+        return self._content_of_objects() if self.has_objects else self._content_of_texts()
 
-    def _found_in_objects(self) -> Found:
+    def _content_of_objects(self) -> Content:
         table = self._objects
         columns = self.columns
 
@@ -166,7 +166,7 @@ class Table(FileSource):
         if self._by_number and self.format != "parquet":
             in_order = [*columns.values()] == [*range(1, len(columns) + 1)]
             reason = f"{self.option}: {self.path}: columns of JSON have no numbers"
-            require(in_order, f"{reason}; {self._advice('names')}")
+            require(in_order, f"{reason}; {self._advice}")
             columns = {}
 
         if columns:
@@ -174,15 +174,15 @@ class Table(FileSource):
         if known := self._known_columns(table.paths):
             return self._with_optional(table, known.columns, known.layout)
         listed = ", ".join(table.paths)[:300]
-        unknown = f"{self.path}: no columns that are known: {listed}; {self._advice('names')}"
+        unknown = f"{self.path}: no columns that are known: {listed}; {self._advice}"
         require(not table.paths, unknown)
-        return Found(table, self.layouts[0].first_columns)  # of an empty file
+        return Content(table, self.layouts[0].first_columns)  # of an empty file
 
-    def _found_in_texts(self) -> Found:
+    def _content_of_texts(self) -> Content:
         # The first row, which is never a bad example, and whether it is the header.
         line, cells = next(self._texts.filled(BadExamples("error", option="")), (0, []))
         if not cells:
-            return Found(TextTable(self._texts, [], line), {})
+            return Content(TextTable(self._texts, [], line), {})
         names = [cell.strip() for cell in cells]
         header = self._header_line()
         listed = ", ".join(name[:40] for name in names[:20])
@@ -211,7 +211,7 @@ class Table(FileSource):
         if header:
             return self._with_optional(table, fields, known.layout if known else None)
         self._require_example(f"{self.path}:{line}", names, needed, listed)
-        return Found(table, fields)
+        return Content(table, fields)
 
     def _header_line(self) -> int:
         """The line of the first row of texts that has the names of columns; 0 without."""
@@ -225,19 +225,21 @@ class Table(FileSource):
                 return line
         return 0
 
-    def _require_example(self, place: str, names: Sequence[str], needed: int, listed: str) -> None:
+    def _require_example(
+        self, location: str, names: Sequence[str], needed: int, listed: str
+    ) -> None:
         """Requires that a first row without the names of a header is an example."""
         known = self.layouts[0].columns.values()
         has_known = any(matching_names(columns, names) for columns in known)
         fault = "not surely an example" if has_known else self.example_fault(names)
         if self.columns and fault:
-            _log.info("%s: read as an example, not as a header", place)
+            _log.info("%s: read as an example, not as a header", location)
         fits = len(names) >= needed if self.columns else len(names) == needed
-        end = f"{listed}; {self._advice()}"
+        end = f"{listed}; {self._advice}"
         counts = f"{len(names)} columns where {needed} are needed, and no header that is known"
-        require(fits, f"{place}: {counts}: {end}")
+        require(fits, f"{location}: {counts}: {end}")
         is_example = bool(self.columns) or not fault
-        require(is_example, f"{place}: no header that is known, and {fault}: {end}")
+        require(is_example, f"{location}: no header that is known, and {fault}: {end}")
 
     def example_fault(self, cells: Sequence[str]) -> str:
         """Why a first row without a known name may be a header; "" if it is an example."""
@@ -264,7 +266,7 @@ class Table(FileSource):
         table: ObjectTable | TextTable,
         fields: Mapping[str, str],
         layout: Layout | None = None,
-    ) -> Found:
+    ) -> Content:
         """The columns and those of optional fields, of a known layout if there is one; logs
         them."""
         optional = (layout or self.layouts[0]).optional
@@ -274,7 +276,7 @@ class Table(FileSource):
             require(table.names.count(column) < 2, several)
         if table.names:
             log_columns(self.path, layout.name if layout else "", fields, table.names)
-        return Found(table, fields, layout.rows if layout else "")
+        return Content(table, fields, layout.rows if layout else "")
 
     @property
     def _by_number(self) -> bool:
@@ -297,13 +299,17 @@ class Table(FileSource):
             if {*columns.values()} <= {*names}:
                 return KnownColumns(self.layouts[0], columns)
         location = f"{self.path}:{line}" if line else str(self.path)
-        return known_columns(self.layouts, names, location, self._advice())
+        return known_columns(self.layouts, names, location, self._advice)
 
-    def _advice(self, by: Literal["names", "numbers"] = "numbers") -> str:
+    @property
+    def _advice(self) -> str:
+        """How to name the columns."""
         fields = [*self.layouts[0].columns]
-        order = ",".join(f"{name}={number}" for number, name in enumerate(fields, start=1))
         by_name = f"set {self.option}={'=NAME,'.join(fields)}=NAME with names of "
-        return by_name + ("columns" if by == "names" else f"the header, or by number, {order}")
+        if self.has_objects:
+            return f"{by_name}columns"
+        order = ",".join(f"{name}={number}" for number, name in enumerate(fields, start=1))
+        return f"{by_name}the header, or by number, {order}"
 
     @property
     def is_known(self) -> bool:
@@ -314,7 +320,13 @@ class Table(FileSource):
 
     def identity(self) -> Any:
         """Identifies the content and how it is read, as JSON."""
-        read = [_RULE, self.format, dict(self.found.fields), self.found.rows, bool(self.columns)]
+        read = [
+            _RULE,
+            self.format,
+            dict(self.content.fields),
+            self.content.rows,
+            bool(self.columns),
+        ]
         read += [self.separator, self.quotes, self.escaped_breaks]
         return [super().identity(), *read]
 

@@ -188,14 +188,14 @@ class TextTable:
         """
         numbers = {name: self.number(name) for name in names}
         for line, cells in self._without_blank_end(bad_examples):
-            place = f"{self.file.path}:{line}"
+            location = f"{self.file.path}:{line}"
             if self.names and line == self.line:
                 continue
             if self.least <= len(cells) <= (self.most or len(cells)):
-                yield Node(self._by_name(cells, numbers), place)
+                yield Node(self._by_name(cells, numbers), location)
             elif not (self.skips_blank and _is_blank(cells)):
                 needed = self.most or self.least
-                bad_examples.reject(f"{len(cells)} columns where {needed} are needed", place)
+                bad_examples.reject(f"{len(cells)} columns where {needed} are needed", location)
 
     def number(self, name: str) -> int:
         """The number of a column from 1, or a negative one from the end of the row."""

@@ -135,14 +135,14 @@ class TableRecords(Records):
     @functools.cached_property
     def names(self) -> Sequence[str]:  # type: ignore[override]
         """As the base class; of JSON, and without a header, from the first rows."""
-        table = self.table.found.table
+        table = self.table.content.table
         first = next(table.rows(BadExamples("skip")), None) if not table.names else None
         return table.names if first is None else list(first.value)
 
     def __iter__(self) -> Iterator[Record]:
         collected = _Collected()
         width = len(self.header)
-        for node in self.table.found.table.rows(collected):
+        for node in self.table.content.table.rows(collected):
             yield from _unread_rows(collected)
             columns = node.value if isinstance(node.value, dict) else {}
             value: Mapping[str, Any] | Unanswered
@@ -215,7 +215,7 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes = "aut
     by_field = parse_columns(columns, names, key=COLUMNS)
     options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes}
     table = InputTable(path, (layout,), by_field, reads_all=True, **options)
-    _ = table.found
+    _ = table.content
     return TableRecords(table, schema)
 
 

@@ -33,6 +33,6 @@ def locate(text: str, start: int | None, context: str) -> Answer:
     if first < 0:
         raise ValueError("answer not in its context")
     if first != context.rfind(text):
-        place = "without an answer_start" if start is None else "not at its answer_start"
-        raise ValueError(f"answer {place}, and several times in its context")
+        which = "without an answer_start" if start is None else "not at its answer_start"
+        raise ValueError(f"answer {which}, and several times in its context")
     return Answer(text, first)
