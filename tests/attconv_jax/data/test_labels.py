@@ -61,7 +61,7 @@ def labels_of(data):
     return Corpus.open(data.path / "test").column("label").tolist()
 
 
-TABLES = {"t.jsonl": json_lines, "t.parquet": parquet, "t.csv": comma_separated}
+TABLES = {"t.jsonl": json_lines, "t.csv": comma_separated}
 BOOLS = [(False, "sad"), (True, "glad"), (True, "fine")]
 
 
