@@ -261,7 +261,7 @@ def prepare(
     """
     text = _fingerprint_text(fingerprint)
     path = _folder(cache_dir, text)
-    shared = _shared(cache_dir, text)
+    shared = _shared(cache_dir, text)  # None without a bucket
     cache_dir = path.parent
     unfinished = cache_dir / f"{path.name}.tmp"
     try:

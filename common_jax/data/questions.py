@@ -125,6 +125,8 @@ def _answer_list(value: Any, place: str) -> list[Any]:
     """The answers of a row, a list of objects or of texts."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return []
+
+    # Lists by name, as on the hub, become a list of objects.
     if isinstance(value, dict) and isinstance(value.get("text"), list):
         columns = {
             name: value[name] for name in ("text", STARTS, _SPANS) if value.get(name) is not None

@@ -57,6 +57,8 @@ class TextFile:
             return self.set_separator
         if self._declared:
             return self._declared
+
+        # Those that split the first row, and of them those that split all rows of a sample evenly.
         samples = {separator: self._sample(separator) for separator in SEPARATORS}
         start = min(line for line, *_ in samples.values())
         splitting = [s for s, (line, width, _) in samples.items() if line == start and width > 1]
@@ -136,6 +138,7 @@ class TextFile:
                 text = line.decode(errors="surrogateescape") if text is None else text
                 yield text.replace("\r", _RETURN) + "\n"
 
+        # Each row begins after the lines that the reader has taken.
         reader = csv.reader(lines(), delimiter=separator, strict=True)
         while True:
             number = reader.line_num + 1

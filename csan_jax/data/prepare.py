@@ -97,6 +97,7 @@ class Builder:
 
     def build(self, folder: Path) -> None:
         """Fills the empty folder."""
+        # The held-out pairs, and the subword models.
         vocabulary = self._preparation.vocabulary
         assigned: Iterable[Any] = itertools.repeat(0)
         sample: list[Pair] = []
@@ -107,6 +108,8 @@ class Builder:
         names = JOINT if self._config.joint_vocabulary else SEPARATE
         for name, model in zip(names, subwords, strict=False):
             model.save(folder / name)
+
+        # The corpora.
         for split, source in self._sources.items():
             train = split == "train"
             splits = [split, *(self._held_out.splits if train else ())]
@@ -192,12 +195,15 @@ class Builder:
         assigned: Iterable[Any],
     ) -> None:
         """Writes the corpora of a source's splits; bad examples are counted for the first one."""
+        # The pairs in chunks, each with the index of its split.
         bad_examples = self._preparation.bad_examples(self._config)
         total = self._pairs if splits[0] == "train" else None
         pairs = progress(source.read(bad_examples), f"encoding {splits[0]}", "pairs", total)
         numbered = zip(pairs, assigned, strict=False)
         chunks = iter(lambda: list(itertools.islice(numbered, _CHUNK)), [])
         encode = functools.partial(_encode, subwords, self._workers, self._normalised)
+
+        # Threads encode, this one writes.
         with contextlib.ExitStack() as stack:
             writers = [
                 stack.enter_context(_SplitWriter(folder / split, source, self._config))
