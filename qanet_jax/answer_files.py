@@ -5,15 +5,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common_jax.bad_examples import BadExamples
-from common_jax.data.object_rows import ObjectFile, reader
-from common_jax.data.table_format import format_of
-from common_jax.data.text_rows import TextFile
+from common_jax.data.object_rows import ObjectTable, read_scalar
+from common_jax.data.tables import named_rows
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.io.files import read_raw_lines
-from common_jax.io.json_files import Node, json_form, read_json
+from common_jax.io.json_files import Node, filled_lines, has_one_value, read_json
 
-_SEPARATOR = "\t"
 _IDS = ("id", "qid")  # as in tables of questions
 _NEEDED = "needs one object, {id: answer, ...}, or rows of id and answer"
 
@@ -27,8 +24,7 @@ def read_predictions(path: str | Path) -> dict[str, str]:
     Raises:
       UserError: if the file cannot be read or is malformed, or an id is missing or repeated.
     """
-    first = next((line for line in read_raw_lines(path) if line.strip()), b"")
-    if first.lstrip().startswith(b"{") and json_form(path) == "value":
+    if next(filled_lines(path), b"").startswith(b"{") and has_one_value(path):
         node = read_json(path)
         if "answer" not in node.value:  # else the only row
             return _of_object(node)
@@ -62,7 +58,7 @@ def _of_rows(path: str | Path) -> dict[str, str]:
             both = f"{row.place}: has both {answer} and {error}; leave out one of these columns"
             require(not row.value.get(answer), both)
             continue
-        key = reader("id")(row, (key_name,))
+        key = read_scalar(row, (key_name,))
         require(bool(key), f"{row.place}: {key_name}: empty")
         require(key not in answers, f"{row.place}: repeats the id {key!r}")
         answers[key] = row.get(answer or "answer", str)
@@ -70,27 +66,13 @@ def _of_rows(path: str | Path) -> dict[str, str]:
 
 
 def _rows(path: Path) -> Iterator[Node]:
-    """The rows of a table as objects."""
-    bad_examples, form = BadExamples("error", option=""), format_of(path, _SEPARATOR)
-    if form in ("parquet", "json", "jsonl"):
-        for node in ObjectFile(path, form).rows(bad_examples):
-            require(isinstance(node.value, dict), f"{node.place}: {_NEEDED}")
-            yield node
-        return
-    header: list[str] = []
-    for line, cells in TextFile(path, form == "csv", _SEPARATOR).rows(bad_examples):
-        place = f"{path}:{line}"
-        if not any(map(str.strip, cells)):
-            continue
-        if not header:
-            header = [cell.strip() for cell in cells]
-            repeated = next((name for name in header if header.count(name) > 1), None)
-            several = f"{place}: several columns are named {repeated!r}; rename one of them"
-            require(repeated is None, several)
-            continue
-        counts = f"{place}: {len(cells)} columns where {len(header)} are needed"
-        require(len(cells) == len(header), counts)
-        yield Node(dict(zip(header, cells, strict=True)), place)
+    """The rows of a table as objects; those of JSON lines in a file of any name."""
+    bad_examples = BadExamples("error", option="")
+    is_json = next(filled_lines(path), b"").startswith(b"{")
+    rows = ObjectTable(path, "jsonl").rows(bad_examples) if is_json else named_rows(path)
+    for node in rows:
+        require(isinstance(node.value, dict), f"{node.place}: {_NEEDED}")
+        yield node
 
 
 def _last_named(column: str, names: Iterable[str]) -> str | None:

@@ -17,6 +17,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.layouts import PAIRS, RANKING, TEXTS
+from common_jax.data.object_rows import ObjectTable
 from common_jax.data.prepared import Split
 from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, find_source, join
@@ -81,35 +82,20 @@ class Table(tables.Table):
     labels: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
-    def identity(self) -> Any:
-        form = [_ending(self.path), self.format_name]
-        if self.format == "jsonl" and self.format_name != "ranking":
-            names = [*self.column_names.values()]
-            corpus_names = [*self.layouts[0].first_columns.values()]
-            return [super().identity(), *form, *([] if names == corpus_names else [names])]
-        if self.has_objects or self.format_name == "ranking":
-            labels = self._reader().identity(self._file_labels)
-            return [super().identity(), self.format_name, *self.columns_identity(), *labels]
-        layout = self.form
-        numbers = [*layout.numbers.values()]
-        in_order = numbers == [*range(1, len(numbers) + 1)]
-        header = [["header"]] if layout.header else []
-        listed = [] if in_order and not header else [numbers]
-        separator = [layout.separator] if self.is_csv else []
-        return [super().identity(), *form, *header, *listed, *separator, *self.rows_identity()]
-
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        names, label_of = self.column_names, self._reader()
+        table, columns, _ = self.content
+        label_of = self._reader()
         has_notice = self.is_csv and not self.escaped_breaks
         fields = [field for field in self.layouts[0].columns if field != "label"]
-        for location, values, named, _ in self.rows(bad_examples):
+        has_names = self.reads_all and bool(table.names)
+        annotated = [columns[field] for field in fields] if has_names else []
+        for location, values, named in self.rows(bad_examples):
             texts = [values[field] for field in fields]
             if has_notice and any("\\n" in text for text in texts):
                 what = "is text; data.escaped_breaks=True makes it a line break"
                 _log.info('%s: a backslash before "n" %s', location, what)
                 has_notice = False
-            annotated = [names[field] for field in fields] if self.reads_all and names else []
-            notes = tuple(_annotations(named, name) for name in annotated)
+            notes = tuple(_annotations(named, column) for column in annotated)
             example = _example(location, [label_of(values["label"]), *texts], notes)
             if self.format_name == "ranking":
                 question, title = (values.get(f) or example.texts[0] for f in ("id", "title"))
@@ -129,7 +115,9 @@ class Table(tables.Table):
     @functools.cached_property
     def _file_labels(self) -> Sequence[str]:
         """The file's names of numbers of labels, if it has them."""
-        return self.objects.label_names(self.column_names["label"]) if self.has_objects else ()
+        if not self.has_objects:
+            return ()
+        return ObjectTable(self.path, self.format).label_names(self.content.fields["label"])
 
     def _reader(self) -> LabelReader:
         """The reader of labels; raises UserError as its constructor."""
@@ -142,11 +130,6 @@ def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> 
     label, *texts = row
     cleaned = tuple(map(clean, texts))
     return Example(cleaned, label, cleaned[0], place, annotations=notes)
-
-
-def _ending(path: Path) -> str:
-    """The ending of a file's name, without .gz."""
-    return path.name.removesuffix(".gz").rpartition(".")[2]
 
 
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
@@ -193,7 +176,8 @@ class SelectionTables(QuestionTables):
 
 def _candidates(squad: Squad, place: str, rule: Rule) -> Iterator[Example]:
     for question, sentence, right in selection.candidates(squad, rule):
-        label, group = LABELS[right], squad.articles[question.context]
+        label = LABELS[right]
+        group = squad.articles[question.context]
         location = f"{place}: question {question.id}"
         yield Example((question.text, sentence), label, group, location, question.id)
 
@@ -307,7 +291,8 @@ def _sources(
     options: Any = dict(format_name=config.format, reads_all=annotated)
     options |= dict(labels=config.names, ignored=config.ignored_names)
     options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
-    layouts, columns = _LAYOUTS[config.format], config.columns_by_field
+    layouts = _LAYOUTS[config.format]
+    columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
     if ranking and not columns and not tables_of_texts[0].is_known:
         questions = tuple(QuestionTable(path, quotes=config.quotes) for path in shards)

@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Bool, Int, Int32, Int64
 
 from common_jax.data import raw_files
-from common_jax.data.resume import RECORD, delete_record, open_at, sync
 from common_jax.errors import UserError
 from common_jax.io import checksums, guards, lock
 from common_jax.io.copies import cache_on_disk, download, upload
@@ -26,7 +25,8 @@ from common_jax.io.paths import AnyPath, as_path, in_bucket
 _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _CHUNK = 1024  # rows appended to a file at once
-_TOKEN, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
+_TOKEN = np.dtype("<i4")
+_OFFSET = np.dtype("<i8")
 _FINGERPRINT = "fingerprint.json"  # the last file that is written
 OVERLAPS = "overlaps.json"
 NOT_CONTENT = (_FINGERPRINT, "meta.json", OVERLAPS)  # of a prepared folder: how it was made
@@ -57,7 +57,9 @@ class Corpus:
 
     def __init__(self, path: Path, meta: Mapping[str, Any]):
         """Use `open`."""
-        self._rows, self.meta, columns = meta["rows"], meta["meta"], meta["columns"]
+        self._rows = meta["rows"]
+        self.meta = meta["meta"]
+        columns = meta["columns"]
         self.columns = tuple(columns)
         self._offsets = {
             c: _memory_map(path / f"{c}.offsets", _OFFSET, self._rows + 1) for c in columns
@@ -147,35 +149,30 @@ class Corpus:
 class Writer:
     """A context manager that writes a corpus row by row, in constant memory.
 
-    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder. A writer
-    in another process can continue from its last `state`.
+    After an exception it writes no `meta.json`, so that `Corpus.open` rejects the folder.
 
     Attributes:
       meta: further data in `meta.json`, as JSON.
     """
 
-    def __init__(
-        self, path: str | Path, columns: Sequence[str], state: Mapping[str, Any] | None = None
-    ):
+    def __init__(self, path: str | Path, columns: Sequence[str]):
         """
         Args:
           path: the folder, which is created if necessary.
-          state: the `state` of an earlier writer in this folder; None starts an empty corpus.
         """
         self._path = Path(path)
         self._path.mkdir(parents=True, exist_ok=True)
-        self._rows, self._pending = state["rows"] if state else 0, list[Mapping[str, Tokens]]()
-        self._counts = dict(state["columns"] if state else dict.fromkeys(columns, 0))
+        self._rows = 0
+        self._pending: list[Mapping[str, Tokens]] = []
+        self._counts = dict.fromkeys(columns, 0)
         self.meta: dict[str, Any] = {}
-        sizes = {f"{c}.tokens": self._counts[c] * _TOKEN.itemsize for c in columns}
-        sizes |= {f"{c}.offsets": (self._rows + 1) * _OFFSET.itemsize for c in columns if state}
         self._files = contextlib.ExitStack()
-        names = [f"{c}.{suffix}" for c in columns for suffix in ("tokens", "offsets")]
         self._file = {
-            name: self._files.enter_context(open_at(self._path / name, sizes.get(name, 0)))
-            for name in names
+            name: self._files.enter_context((self._path / name).open("wb"))
+            for column in columns
+            for name in (f"{column}.tokens", f"{column}.offsets")
         }
-        for column in columns if state is None else ():
+        for column in columns:
             self._file[f"{column}.offsets"].write(np.zeros(1, _OFFSET).tobytes())
 
     @property
@@ -204,14 +201,6 @@ class Writer:
             self._write(column, rows.tokens, rows.lengths)
         self._rows += count
 
-    def state(self) -> dict[str, Any]:
-        """Writes the rows so far to the disk; returns, as JSON, the `state` with which another
-        writer continues after them."""
-        self._flush()
-        for file in self._file.values():
-            sync(file)
-        return {"rows": self._rows, "columns": self._counts}
-
     def _write(self, column: str, tokens: np.ndarray, lengths: np.ndarray) -> None:
         self._file[f"{column}.tokens"].write(tokens.astype(_TOKEN, copy=False).tobytes())
         ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
@@ -230,7 +219,8 @@ class Writer:
             raise ValueError(f"columns {list(columns)}, not {list(self._counts)}")
 
     def _flush(self) -> None:
-        rows, self._pending = self._pending, []
+        rows = self._pending
+        self._pending = []
         if rows:
             self.extend({column: [row[column] for row in rows] for column in rows[0]})
 
@@ -253,8 +243,8 @@ def prepare(
     """The folder in `cache_dir` for a fingerprint, built if it does not exist.
 
     The folder's name is a hash of the fingerprint. It is built under a lock in a temporary folder
-    and renamed when it is complete: a second process waits for the first. A killed process's folder
-    is continued if it has a record (`common_jax.data.resume`), else deleted.
+    and renamed when it is complete: a second process waits for the first, and starts anew after a
+    killed one.
 
     With a `cache_dir` in a bucket the folder is on this machine's disk, in
     `common_jax.io.copies.CACHE`: fetched from the bucket and verified if it is there, else built
@@ -264,37 +254,38 @@ def prepare(
       cache_dir: "~" is the home folder.
       fingerprint: all that determines the content, as JSON: first the kind of corpus and the number
         of its format, then the sources' content (`file_identity`) and the settings.
-      build: fills a folder, empty or with a record; its OSErrors become errors of the cache.
+      build: fills an empty folder; its OSErrors become errors of the cache.
 
     Raises:
       UserError: if `cache_dir` cannot be written, or by `build`.
     """
     text = _fingerprint_text(fingerprint)
-    path, shared = _folder(cache_dir, text), _shared(cache_dir, text)
-    cache_dir, name = path.parent, path.name
-    unfinished = cache_dir / f"{name}.tmp"
+    path = _folder(cache_dir, text)
+    shared = _shared(cache_dir, text)  # None without a bucket
+    cache_dir = path.parent
+    unfinished = cache_dir / f"{path.name}.tmp"
     try:
         if path.is_dir() and shared is None:
             return path
         cache_dir.mkdir(parents=True, exist_ok=True)
-        waiting = lambda: _log.info("waiting for another process that prepares %s", path)
-        with lock.held(cache_dir / f"{name}.lock", waiting):
+
+        def waiting() -> None:
+            _log.info("waiting for another process that prepares %s", path)
+
+        with lock.held(cache_dir / f"{path.name}.lock", waiting):
             if not path.is_dir():
-                if not (unfinished / RECORD).exists():
-                    shutil.rmtree(unfinished, ignore_errors=True)
-                    unfinished.mkdir()
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir()
                 _log_other_formats(cache_dir, fingerprint)
                 try:
                     if shared is None or not _fetch(shared, unfinished):
                         build(unfinished)
-                        checksums.seal(unfinished, leave=(*NOT_CONTENT, RECORD))
+                        checksums.seal(unfinished, leave=NOT_CONTENT)
                         (unfinished / _FINGERPRINT).write_text(text + "\n", "utf-8")
                     guards.require(path)
-                    delete_record(unfinished)
                     unfinished.rename(path)
-                except BaseException as error:  # after Ctrl-C the next process continues
-                    if isinstance(error, Exception) or not (unfinished / RECORD).exists():
-                        shutil.rmtree(unfinished, ignore_errors=True)
+                except BaseException:
+                    shutil.rmtree(unfinished, ignore_errors=True)
                     raise
             if shared is not None and not (shared / _FINGERPRINT).exists():
                 _log.info("uploading the prepared corpus to %s", shared)

@@ -11,36 +11,26 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.table_format import Format
 from common_jax.errors import UserError
+from common_jax.fields import require
 from common_jax.io.files import reading
-from common_jax.io.json_files import Node, read_json_array, read_json_lines
-
-STARTS = "answer_start"  # the column beside texts of answers
+from common_jax.io.json_files import Node, filled_lines, read_json_array, read_json_lines
 
 _SAMPLE = 100  # rows from which the columns of a JSON file are known
 _BATCH = 4096  # rows of a parquet file decoded at once
 _BUFFER = 2**20  # bytes of a column that are read at once
 
 
-class Paths(NamedTuple):
-    """The columns of a table of objects.
-
-    Attributes:
-      fields: the names that lead from a row to the value of each field.
-      rows: as of `Layout`.
-    """
-
-    fields: Mapping[str, tuple[str, ...]]
-    rows: str = ""
+Reader = Callable[[Node, tuple[str, ...]], Any]  # of a field: (row, path of names) -> value
 
 
 @dataclasses.dataclass(frozen=True)
-class ObjectFile:
-    """A file whose rows are objects.
+class ObjectTable:
+    """A table whose rows are objects.
 
     Attributes:
       format: "json" is a list.
@@ -80,6 +70,9 @@ class ObjectFile:
             return self._parquet_rows(names)
         if self.format == "json":
             return read_json_array(self.path)
+        over_lines = next(filled_lines(self.path), b"") == b"{"
+        needed = "an object a line, or a list of objects, is needed"
+        require(not over_lines, f"{self.path}:1: an object over several lines where {needed}")
         return read_json_lines(self.path, bad_examples)
 
     def label_names(self, name: str) -> list[str]:
@@ -162,59 +155,36 @@ def examples_in(node: Node, rows: str, bad_examples: BadExamples) -> Iterator[No
         yield Node({**node.value, rows: child.value}, child.place)
 
 
-def reader(field: str) -> Callable[[Node, tuple[str, ...]], Any]:
-    """The function (row, path of names) -> value for a field."""
-    return _READERS.get(field, _text)
-
-
-def _parent(node: Node, path: tuple[str, ...]) -> Node:
+def parent(node: Node, path: tuple[str, ...]) -> Node:
+    """The object that has the value at a path."""
     for name in path[:-1]:
         node = node.node(name)
     return node
 
 
-def _text(node: Node, path: tuple[str, ...]) -> str:
+def read_text(node: Node, path: tuple[str, ...]) -> str:
+    """The text at a path."""
     value = node.value
     for name in path:
         value = value.get(name) if type(value) is dict else None
-    if type(value) is str and value.isascii():  # most texts; the path below reports errors
+    if type(value) is str and (value.isascii() or value.isprintable()):  # no unpaired surrogates
         return value
-    return _parent(node, path).get(path[-1], str)
+    return parent(node, path).get(path[-1], str)
 
 
-def _text_or_number(node: Node, path: tuple[str, ...]) -> str:
-    """A text or a number, such as stars: 4 or 4.0; "" for null, also pandas' NaN."""
-    node = _parent(node, path)
-    value = node.value.get(path[-1]) if isinstance(node.value, dict) else None
-    if isinstance(value, int | float) and not isinstance(value, bool):
+def read_scalar(node: Node, path: tuple[str, ...]) -> str:
+    """A text; a number, such as stars: 4 or 4.0; a bool as Python writes it; "" for null, also
+    pandas' NaN."""
+    node = parent(node, path)
+    name = path[-1]
+    value = node.value.get(name) if isinstance(node.value, dict) else name
+    if isinstance(value, int | float):
         return "" if math.isnan(value) else str(value).removesuffix(".0")
-    is_null = value is None and isinstance(node.value, dict) and path[-1] in node.value
-    return "" if is_null else node.get(path[-1], str)
+    return "" if value is None and name in node.value else node.get(name, str)
 
 
-def _label(node: Node, path: tuple[str, ...]) -> str:
-    """As `_text_or_number`, or a bool as Python writes it."""
-    parent = _parent(node, path)
-    value = parent.value.get(path[-1]) if isinstance(parent.value, dict) else None
-    return str(value) if isinstance(value, bool) else _text_or_number(node, path)
+def _read_title(node: Node, path: tuple[str, ...]) -> str:
+    return parent(node, path).get(path[-1], str, default="")
 
 
-def _text_or_none(node: Node, path: tuple[str, ...]) -> str:
-    return _parent(node, path).get(path[-1], str, default="")
-
-
-def _answers(node: Node, path: tuple[str, ...]) -> Any:
-    """The answers; with the column `STARTS`, if there is one."""
-    node = _parent(node, path)
-    if not isinstance(node.value, dict) or path[-1] not in node.value:
-        node.get(path[-1], list)  # raises
-    value = node.value[path[-1]]
-    return {"text": value, STARTS: node.value[STARTS]} if STARTS in node.value else value
-
-
-_READERS: Mapping[str, Callable[[Node, tuple[str, ...]], Any]] = {
-    "label": _label,
-    "id": _text_or_number,
-    "title": _text_or_none,
-    "answers": _answers,
-}
+READERS: Mapping[str, Reader] = {"label": read_scalar, "id": read_scalar, "title": _read_title}

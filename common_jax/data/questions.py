@@ -9,19 +9,52 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.layouts import QUESTIONS, Layout
-from common_jax.data.object_rows import STARTS
-from common_jax.data.table_format import ENDINGS
+from common_jax.data.object_rows import READERS, Reader, parent
 from common_jax.data.tables import Row, Table
 from common_jax.errors import UserError
-from common_jax.io.files import ending, read_raw_lines
-from common_jax.io.json_files import json_form
+from common_jax.fields import require
+from common_jax.io.files import ending
+from common_jax.io.json_files import Node, has_one_value
 from common_jax.text.squad import Squad, SquadRow, read_squad_rows
 
+STARTS = "answer_start"  # the column beside texts of answers
 _SPANS = "char_spans"  # MRQA's
+_NEEDED = f'needs {{"text": [...], "{STARTS}": [...]}}, or texts'
+
+
+def _read_answers(node: Node, path: tuple[str, ...]) -> Any:
+    """The answers, which may be JSON in a text; with the column `STARTS`, if there is one."""
+    node = parent(node, path)
+    name = path[-1]
+    if not isinstance(node.value, dict) or name not in node.value:
+        node.get(name, list)  # raises
+    value = node.value[name]
+    if isinstance(value, str):
+        value = _parsed(value, node.place)
+    starts = node.value.get(STARTS)
+    is_text = isinstance(value, str) and STARTS in node.value
+    if is_text or (isinstance(starts, list) and _is_list_of(value, str)):
+        return {"text": value, STARTS: starts}
+    return value
+
+
+def _parsed(text: str, place: str) -> Any:
+    """The value of a cell with JSON; other texts unchanged."""
+    try:
+        value = json.loads(text) if text.lstrip().startswith(("{", "[")) else text
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("{"):
+            raise UserError(f"{place}: answers: not JSON: {text[:40]!r}") from error
+        return text
+    return value if isinstance(value, dict) or _is_list_of(value, dict | str) else text
+
+
+def _is_list_of(value: Any, kind: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +63,8 @@ class QuestionTable(Table):
 
     layouts: Sequence[Layout] = QUESTIONS
     columns: Mapping[str, int | str] = dataclasses.field(default_factory=dict)
+    readers: ClassVar[Mapping[str, Reader]] = {**READERS, "answers": _read_answers}
+    beside: ClassVar[Sequence[str]] = (STARTS,)
 
     def example_fault(self, cells: Sequence[str]) -> str:
         """As the base class: questions are never read by the columns' order."""
@@ -53,17 +88,12 @@ class QuestionTables:
         return ", ".join(table.place for table in self.shards)
 
     def identity(self) -> Any:
-        return [[table.identity(), *table.columns_identity()] for table in self.shards]
+        return [table.identity() for table in self.shards]
 
 
 def is_squad(path: Path) -> bool:
     """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
-    name = ending(path)
-    if name == "json" or name not in ENDINGS:
-        filled = (line.lstrip() for line in read_raw_lines(path) if line.strip())
-        is_json = name == "json" or next(filled, b"{").startswith((b"{", b"["))
-        return is_json and json_form(path) == "value"
-    return False
+    return ending(path) == "json" and has_one_value(path)
 
 
 def read_tables(
@@ -82,37 +112,26 @@ def read_tables(
 
 def _question(row: Row) -> SquadRow:
     """The question of a row; its id is "" if it has none."""
-    fields, value = row.fields, row.fields["answers"]
-    if isinstance(value, str):  # of a table of texts
-        value = _parsed(value, row.place)
-    if isinstance(value, str) and STARTS in row.named:
-        value = {"text": value, STARTS: row.named[STARTS]}
-    context, place = fields["context"], f"{row.place}: answers"
-    answers = [_answer(answer, context, place) for answer in _answer_list(value, place)]
-    name, title = (fields.get(field) or "" for field in ("id", "title"))
+    fields = row.fields
+    place = f"{row.place}: answers"
+    context = fields["context"]
+    answers = [_answer(value, context, place) for value in _answer_list(fields["answers"], place)]
+    name = fields.get("id") or ""
+    title = fields.get("title") or ""
     return SquadRow(row.place, name, context, fields["question"], answers, title)
-
-
-def _parsed(text: str, place: str) -> Any:
-    """The value of a cell with JSON; other texts unchanged."""
-    try:
-        value = json.loads(text) if text.lstrip().startswith(("{", "[")) else text
-    except (ValueError, RecursionError) as error:
-        if text.lstrip().startswith("{"):
-            raise UserError(f"{place}: answers: not JSON: {text[:40]!r}") from error
-        return text
-    is_list = isinstance(value, list) and all(isinstance(item, dict | str) for item in value)
-    return value if is_list or isinstance(value, dict) else text
 
 
 def _answer_list(value: Any, place: str) -> list[Any]:
     """The answers of a row, a list of objects or of texts."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return []
+
+    # Lists by name, as on the hub, become a list of objects.
     if isinstance(value, dict) and isinstance(value.get("text"), list):
         columns = {
             name: value[name] for name in ("text", STARTS, _SPANS) if value.get(name) is not None
         }
+        require(all(isinstance(column, list) for column in columns.values()), f"{place}: {_NEEDED}")
         lengths = {name: len(column) for name, column in columns.items()}
         if len({*lengths.values()}) > 1:
             counts = ", ".join(f"{length} of {name}" for name, length in lengths.items())
@@ -121,20 +140,16 @@ def _answer_list(value: Any, place: str) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _answer(value: Any, context: str, place: str) -> tuple[str, int]:
-    """The text and the start of an answer."""
+def _answer(value: Any, context: str, place: str) -> tuple[str, int | None]:
+    """The text and the start, if it is given, of an answer."""
     text = value.get("text") if isinstance(value, dict) else value
     if not isinstance(text, str):
-        raise UserError(f'{place}: needs {{"text": [...], "{STARTS}": [...]}}, or texts')
+        raise UserError(f"{place}: {_NEEDED}")
     start = value.get(STARTS) if isinstance(value, dict) else None
     if isinstance(value, dict) and start is None and value.get(_SPANS):
         return _answer_of_span(text, value[_SPANS], context, place)
     if start is None or start == "":
-        if (count := context.count(text)) != 1:
-            raise UserError(
-                f"{place}: {text[:60]!r} is {count} times in the context; give {STARTS}"
-            )
-        return text, context.index(text)
+        return text, None
     try:
         if isinstance(start, bool) or float(start) != int(float(start)):
             raise ValueError
@@ -148,7 +163,8 @@ def _answer_of_span(text: str, spans: Any, context: str, place: str) -> tuple[st
     with inclusive ends; the text from the context if it differs in case only."""
     try:
         if isinstance(spans, dict):
-            start, end = spans["start"][0], spans["end"][0]
+            start = spans["start"][0]
+            end = spans["end"][0]
         else:
             first = spans[0]
             start, end = (first["start"], first["end"]) if isinstance(first, dict) else first

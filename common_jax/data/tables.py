@@ -1,37 +1,40 @@
 """Tables of examples, in any format: which columns are the fields, and the rows.
 
 Parquet, JSON lines and JSON lists have rows of objects (`common_jax.data.object_rows`), CSV and
-separated lines have rows of texts (`common_jax.data.text_rows`). The columns are those of
-`data.columns`. Without it they are found by a known layout (`common_jax.data.layouts`), or, in a
-table of texts that has only the fields' columns, by their order; all else is refused rather than
-guessed.
+separated lines have rows of texts (`common_jax.data.text_rows`); both have columns by name, which
+are "1", "2", ... without a header. The columns of the fields are those of `data.columns`. Without
+it they are found by a known layout (`common_jax.data.layouts`), or, in a table of texts that has
+only the fields' columns, by their order; all else is refused rather than guessed.
 """
 
 import dataclasses
 import functools
+import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.columns import Quotes
-from common_jax.data.known_columns import (
+from common_jax.data.layouts import (
     KnownColumns,
+    Layout,
     has_names,
     known_columns,
     log_columns,
-    matching_numbers,
+    matching_names,
     optional_columns,
 )
-from common_jax.data.layouts import Layout
-from common_jax.data.object_rows import STARTS, ObjectFile, Paths, examples_in, reader
+from common_jax.data.object_rows import READERS, ObjectTable, Reader, examples_in, read_text
 from common_jax.data.sources import FileSource
 from common_jax.data.table_format import Format, format_of
-from common_jax.data.text_rows import Form, TextFile
-from common_jax.errors import UserError
+from common_jax.data.text_rows import TextFile, TextTable
 from common_jax.fields import require
+from common_jax.io.json_files import Node
 
 _TITLES = 10  # first rows in which a header is looked for
+_RULE = 1  # to be incremented if other rows are read from a file
 
 _log = logging.getLogger(__name__)
 
@@ -42,19 +45,30 @@ class Row(NamedTuple):
     Attributes:
       place: location for messages.
       fields: the values of the fields; without optional ones that the table does not have.
-      named: all values by the columns' names; empty without a header.
-      cells: all values of a row of texts.
+      named: the values by the columns' names.
     """
 
     place: str
     fields: Mapping[str, Any]
     named: Mapping[str, Any]
-    cells: Sequence[str] = ()
+
+
+class Content(NamedTuple):
+    """The rows of a table, and the columns of the fields.
+
+    Attributes:
+      fields: the name of each field's column, or its path, "translation.de".
+      rows: as of `Layout`.
+    """
+
+    table: ObjectTable | TextTable
+    fields: Mapping[str, str]
+    rows: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Table(FileSource):
-    """A table in the format of its name's ending or, without a known one, of its content.
+    """A table in the format of its name's ending (`format_of`).
 
     Attributes:
       layouts: the known ones. The fields are those of the first, in the order of a table without a
@@ -67,6 +81,8 @@ class Table(FileSource):
       quotes: as of `SplitsConfig`.
       reads_all: whether `Row.named` needs all columns.
       option: the setting of `columns`, for messages.
+      readers: of fields whose values are no plain texts.
+      beside: columns that the readers use where a table has them.
     """
 
     layouts: Sequence[Layout]
@@ -77,10 +93,12 @@ class Table(FileSource):
     quotes: Quotes = "auto"
     reads_all: bool = False
     option: str = "data.columns"
+    readers: ClassVar[Mapping[str, Reader]] = READERS
+    beside: ClassVar[Sequence[str]] = ()
 
     @functools.cached_property
     def format(self) -> Format:
-        """The format; raises UserError as `format_of`."""
+        """The format."""
         return format_of(self.path, self.separator)
 
     @property
@@ -97,281 +115,182 @@ class Table(FileSource):
         """The rows that are no header and have the right number of columns.
 
         Raises:
-          UserError: as `form` or `paths`, or by `bad_examples`.
+          UserError: as `content`, or by `bad_examples`.
         """
-        return (self._object_rows if self.has_objects else self._text_rows)(bad_examples)
+        table, _, rows = self.content
+        names = [] if self.reads_all else self._read_names()
+        for node in table.rows(bad_examples, names):
+            for example in examples_in(node, rows, bad_examples) if rows else (node,):
+                if (fields := bad_examples.parse(self.read_fields, example)) is not None:
+                    yield Row(example.place, fields, example.value)
 
-    def _text_rows(self, bad_examples: BadExamples) -> Iterator[Row]:
-        form, blank_rows = self.form, list[tuple[int, list[str]]]()
-        for number, cells in self._texts.rows(bad_examples):
-            if number == form.header_line:
-                continue
-            if not any(map(str.strip, cells)):  # a bad example, but at the end of the table
-                blank_rows.append((number, cells))
-                continue
-            for row_number, row in (*blank_rows, (number, cells)):
-                location = f"{self.path}:{row_number}"
-                if form.least <= len(row) <= (form.most or len(row)):
-                    named = dict(zip(form.header, row, strict=False))
-                    yield Row(location, self._fields(row, form), named, row)
-                elif row is cells or not self.skips_blank:
-                    needed = form.most or form.least
-                    bad_examples.reject(f"{len(row)} columns where {needed} are needed", location)
-            blank_rows.clear()
-        if separators := [number for number, cells in blank_rows if len(cells) > 1]:
-            count = f"{len(separators)} rows of separators only, at its end, are left out"
-            _log.info("%s:%d: %s", self.path, separators[0], count)
-
-    def _fields(self, row: Sequence[str], form: Form) -> dict[str, str]:
-        """The values of the fields in a row of texts."""
-        fields = {field: row[n - (n > 0)] for field, n in form.numbers.items()}
+    def read_fields(self, row: Node) -> dict[str, Any]:
+        """The values of the fields in a row; raises UserError for a missing or another kind."""
+        fields = {field: read(row, path) for field, read, path in self._readers}
         if self.escaped_breaks and self.is_csv:
             return {field: text.replace("\\n", "\n") for field, text in fields.items()}
         return fields
 
-    def _object_rows(self, bad_examples: BadExamples) -> Iterator[Row]:
-        paths, rows = self.paths
-        readers = [(field, reader(field), path) for field, path in paths.items()]
-        read = lambda node: {field: value(node, path) for field, value, path in readers}
-        names = [] if self.reads_all else self._read_names(paths)
-        for node in self.objects.rows(bad_examples, names):
-            for example in examples_in(node, rows, bad_examples) if rows else (node,):
-                if (fields := bad_examples.parse(read, example)) is not None:
-                    yield Row(example.place, fields, example.value)
-
-    def _read_names(self, paths: Mapping[str, tuple[str, ...]]) -> list[str]:
-        """The columns to read of a parquet file."""
-        starts = {STARTS} & {*self.objects.names} if "answers" in paths else set()
-        return sorted({path[0] for path in paths.values()} | starts)
-
     @functools.cached_property
-    def objects(self) -> ObjectFile:
-        """The file of a table of objects."""
-        return ObjectFile(self.path, self.format)  # type: ignore[arg-type]
-
-    @functools.cached_property
-    def _texts(self) -> TextFile:
-        option = self.option.replace("columns", "quotes")
-        return TextFile(self.path, self.is_csv, self.separator, self.quotes, option)
-
-    @functools.cached_property
-    def paths(self) -> Paths:
-        """The columns of a table of objects, by `columns` or a known layout; logs them.
-
-        Raises:
-          UserError: if a named column does not exist, or the columns must be named.
-        """
-        names, available = self.objects.names, self.objects.paths
-        are_numbers = all(isinstance(column, int) for column in self.columns.values())
-        numbered = bool(self.columns) and are_numbers and self.format != "parquet"
-        if numbered:
-            in_order = [*self.columns.values()] == [*range(1, len(self.columns) + 1)]
-            reason = f"{self.option}: {self.path}: columns of JSON have no numbers"
-            require(in_order, f"{reason}; {self._advice('names')}")
-        layout, rows, fields = "", "", dict[str, str]()
-        optional = self.layouts[0].optional
-        if self.columns and not numbered:
-            fields = {f: self._object_column(c, names, available) for f, c in self.columns.items()}
-        elif known := self._known_columns(available):
-            layout, optional, rows = known.layout.name, known.layout.optional, known.layout.rows
-            fields = known.columns
-        else:
-            fields = self._unknown_columns(available)
-        fields = {**fields, **optional_columns(optional, fields, available)}
-        for column in fields.values():
-            several = f"{self.path}: several columns are named {column!r}; rename one of them"
-            require(names.count(column) < 2, several)
-        if names:
-            log_columns(self.path, layout, fields, names)
-        path_of = lambda column: (column,) if column in names else tuple(column.split("."))
-        return Paths({field: path_of(column) for field, column in fields.items()}, rows)
-
-    def _object_column(
-        self, column: int | str, names: Sequence[str], available: Sequence[str]
-    ) -> str:
-        """The name or path of a column of `columns`."""
-        if isinstance(column, int) and self.format == "parquet":
-            has = f"{self.option}: {self.path} has {len(names)} columns, none with number {column}"
-            require(1 <= abs(column) <= len(names), f"{has}: {', '.join(names)[:300]}")
-            return names[column - (column > 0)]
-        listed = ", ".join(available)[:300]
-        require(
-            str(column) in available or not available,
-            f"{self.option}: {self.path} has no column {column!r}; it has {listed}",
-        )
-        return str(column)
-
-    def _unknown_columns(self, available: Sequence[str]) -> dict[str, str]:
-        """The columns of JSON lines of an unknown layout that have some of the fields; rows without
-        the others are bad examples."""
-        lower = {name.lower(): name for name in available}
-        known = {
-            field: next((lower[name] for name in names if name in lower), None)
-            for field, names in self.layouts[0].columns.items()
-        }
-        listed = ", ".join(available)[:300] or "(none)"
-        require(
-            self.format != "parquet" and (any(known.values()) or not available),
-            f"{self.path}: no columns that are known: {listed}; {self._advice('names')}",
-        )
-        first = self.layouts[0].first_columns
-        return {field: name or first[field] for field, name in known.items()}
-
-    @functools.cached_property
-    def _first(self) -> tuple[int, list[str]]:
-        """The line and the cells of the first row of texts that is not blank and can be read.
-
-        Raises:
-          UserError: for one that cannot be read, if it may be the header.
-        """
-        for bad_examples in (BadExamples("skip"), BadExamples("error", option="")):
-            rows = self._texts.rows(bad_examples)
-            filled = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
-            first = next(filled, (0, []))
-            if not bad_examples.counts or not self._may_be_header(self._texts.first_cells):
-                break
-        return first
-
-    def _may_be_header(self, cells: Sequence[str]) -> bool:
-        """Whether a first row, in which not all can be read, may have the columns' names."""
-        by_number = bool(self.columns) and all(isinstance(c, int) for c in self.columns.values())
-        return not by_number and (bool(self.columns) or bool(self.example_fault(cells)))
-
-    @functools.cached_property
-    def form(self) -> Form:
-        """The form of a table of texts, by `columns` and the first row; logs the columns.
-
-        Raises:
-          UserError: if a named column does not exist, or the columns must be named.
-        """
-        count = len(self.layouts[0].columns)
-        line, first = self._first
-        names = [cell.strip() for cell in first]
-        known = None if self.columns or not first else self._known_columns(names, line)
-        numbers = self._numbers(first, names, line, known)
-        is_header = bool(first) and (known is not None or self._is_header(names, numbers))
-        needed = max(0, *numbers.values()) - min(0, *numbers.values())  # from either end
-        if first and not is_header:
-            self._require_example(line, first, needed if self.columns else count)
-        header = tuple(names) if is_header else ()
-        if header:
-            optional = known.layout.optional if known else self.layouts[0].optional
-            added = optional_columns(optional, numbers, names)
-            numbers = {**numbers, **{f: names.index(name) + 1 for f, name in added.items()}}
-            chosen = {field: names[number - (number > 0)] for field, number in numbers.items()}
-            log_columns(self.path, known.layout.name if known else "", chosen, names)
-        elif first and self.columns and self.example_fault(first):
-            _log.info("%s:%d: read as an example, not as a header", self.path, line)
-        if self.columns and not header:
-            most = len(first) if self.is_csv else 0
-        else:
-            most = len(header) or count
-        least = most if self.is_csv else needed
-        separator = self._texts.separator
-        return Form(separator, numbers, header, line if header else 0, least, most)
-
-    def columns_identity(self) -> list[Any]:
-        """Identifies the columns that are read, as JSON."""
-        if self.has_objects:
-            fields = {field: list(path) for field, path in self.paths.fields.items()}
-            return [self.format, fields, self.paths.rows]
-        form = self.form
+    def _readers(self) -> list[tuple[str, Reader, tuple[str, ...]]]:
+        """The name, the reader and the column's path of each field."""
+        names = self.content.table.names
         return [
-            self.format,
-            dict(form.numbers),
-            form.separator,
-            bool(form.header),
-            *self.rows_identity(),
+            (
+                field,
+                self.readers.get(field, read_text),
+                (column,) if column in names else tuple(column.split(".")),
+            )
+            for field, column in self.content.fields.items()
         ]
 
-    def rows_identity(self) -> list[str]:
-        """Identifies how rows of texts are read: that longer lines are rejected, which `columns`
-        would read, and `TextFile.identity`."""
-        may_be_longer = self.is_csv or bool(self.columns) or bool(self.form.header)
-        breaks = ["escaped breaks"] if self.is_csv and self.escaped_breaks else []
-        return [*([] if may_be_longer else ["exact"]), *self._texts.identity(), *breaks]
+    def _read_names(self) -> list[str]:
+        """The columns that are read."""
+        beside = {*self.beside} & {*self.content.table.names}
+        return sorted({path[0] for _, _, path in self._readers} | beside)
 
-    @property
-    def column_names(self) -> Mapping[str, str]:
-        """The name or path of each field's column; empty without a header."""
-        if self.has_objects:
-            return {field: ".".join(path) for field, path in self.paths.fields.items()}
-        header = self.form.header
-        return {f: header[n - (n > 0)] for f, n in self.form.numbers.items()} if header else {}
+    @functools.cached_property
+    def content(self) -> Content:
+        """The rows, and the columns by `columns` or a known layout, which are logged.
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the columns are those of a known layout."""
-        names = self.objects.paths if self.has_objects else [c.strip() for c in self._first[1]]
-        return self._known_columns(names) is not None
+        Raises:
+          UserError: if a named column does not exist, or the columns must be named.
+        """
+        return self._content_of_objects() if self.has_objects else self._content_of_texts()
+
+    def _content_of_objects(self) -> Content:
+        table = self._objects
+        columns = self.columns
+
+        # JSON has no numbers, but those of a table without a header are its known names.
+        if self._by_number and self.format != "parquet":
+            in_order = [*columns.values()] == [*range(1, len(columns) + 1)]
+            reason = f"{self.option}: {self.path}: columns of JSON have no numbers"
+            require(in_order, f"{reason}; {self._advice}")
+            columns = {}
+
+        if columns:
+            return self._with_optional(table, self._named(table.names, table.paths))
+        if known := self._known_columns(table.paths):
+            return self._with_optional(table, known.columns, known.layout)
+        listed = ", ".join(table.paths)[:300]
+        unknown = f"{self.path}: no columns that are known: {listed}; {self._advice}"
+        require(not table.paths, unknown)
+        return Content(table, self.layouts[0].first_columns)  # of an empty file
+
+    def _content_of_texts(self) -> Content:
+        # The first row, which is never a bad example, and whether it is the header.
+        line, cells = next(self._texts.filled(BadExamples("error", option="")), (0, []))
+        if not cells:
+            return Content(TextTable(self._texts, [], line), {})
+        names = [cell.strip() for cell in cells]
+        header = self._header_line()
+        listed = ", ".join(name[:40] for name in names[:20])
+        above = f"{self.path}:{line}: a row above the header, which is line {header}; delete it"
+        require(header in (0, line), f"{above}: {listed}")
+
+        # The columns of the fields, and the number of columns that a row may have at most.
+        known = self._known_columns(names, line) if header and not self.columns else None
+        most = len(cells)
+        if known:
+            fields = known.columns
+        elif self.columns and (header or not self._by_number):
+            fields = self._named(names, names)
+        elif self.columns:
+            fields = {field: str(number) for field, number in self.columns.items()}
+            most = most if self.is_csv else 0
+        else:
+            fields = {f: str(n) for n, f in enumerate(self.layouts[0].columns, start=1)}
+            most = len(fields)
+
+        # The rows: those of lines need the columns of the fields, counted from either end.
+        table = TextTable(self._texts, names if header else [], line, most, self.skips_blank)
+        at = [table.number(column) for column in fields.values()]
+        needed = max(0, *at) - min(0, *at)
+        table = dataclasses.replace(table, least=most if self.is_csv else needed)
+        if header:
+            return self._with_optional(table, fields, known.layout if known else None)
+        self._require_example(f"{self.path}:{line}", names, needed, listed)
+        return Content(table, fields)
+
+    def _header_line(self) -> int:
+        """The line of the first row of texts that has the names of columns; 0 without."""
+        for line, cells in itertools.islice(self._texts.filled(BadExamples("skip")), _TITLES):
+            names = [cell.strip() for cell in cells]
+            named = {column for column in self.columns.values() if isinstance(column, str)}
+            if self._by_number:
+                numbers = [n for n in self.columns.values() if isinstance(n, int)]
+                names = [names[n - (n > 0)] for n in numbers if -len(names) <= n <= len(names)]
+            if named <= {*names} if named else has_names(self.layouts, names):
+                return line
+        return 0
+
+    def _require_example(
+        self, location: str, names: Sequence[str], needed: int, listed: str
+    ) -> None:
+        """Requires that a first row without the names of a header is an example."""
+        known = self.layouts[0].columns.values()
+        has_known = any(matching_names(columns, names) for columns in known)
+        fault = "not surely an example" if has_known else self.example_fault(names)
+        if self.columns and fault:
+            _log.info("%s: read as an example, not as a header", location)
+        fits = len(names) >= needed if self.columns else len(names) == needed
+        end = f"{listed}; {self._advice}"
+        counts = f"{len(names)} columns where {needed} are needed, and no header that is known"
+        require(fits, f"{location}: {counts}: {end}")
+        is_example = bool(self.columns) or not fault
+        require(is_example, f"{location}: no header that is known, and {fault}: {end}")
 
     def example_fault(self, cells: Sequence[str]) -> str:
         """Why a first row without a known name may be a header; "" if it is an example."""
         return ""
 
-    def _numbers(
-        self, first: Sequence[str], names: Sequence[str], line: int, known: KnownColumns | None
-    ) -> Mapping[str, int]:
-        """The numbers of the fields' columns in a table of texts with this first row."""
-        if known:
-            return {field: names.index(name) + 1 for field, name in known.columns.items()}
-        if self.columns and first:
-            return {field: self._number(names, column) for field, column in self.columns.items()}
-        return {field: number for number, field in enumerate(self.layouts[0].columns, start=1)}
+    def _named(self, names: Sequence[str], paths: Sequence[str]) -> dict[str, str]:
+        """The name or path of each of `columns`."""
+        columns = {}
+        listed = ", ".join(paths)[:300]
+        for field, column in self.columns.items():
+            if isinstance(column, int):
+                has = f"{len(names)} columns, none with number {column}: {listed}"
+                exists = 1 <= abs(column) <= len(names)
+                require(exists, f"{self.option}: {self.path} has {has}")
+                column = names[column - (column > 0)]
+            exists = column in paths or not paths
+            missing = f"{self.option}: {self.path} has no column {column!r}; it has {listed}"
+            require(exists, missing)
+            columns[field] = column
+        return columns
 
-    def _require_example(self, line: int, first: Sequence[str], needed: int) -> None:
-        """Requires that a first row without the names of a header is an example."""
-        location, fields = f"{self.path}:{line}", self.layouts[0].columns
-        names = [cell.strip() for cell in first]
-        listed = ", ".join(name[:40] for name in names[:20])
-        if below := self._header_below(line):
-            raise UserError(
-                f"{location}: a row above the header, which is line {below}; delete it: {listed}"
-            )
-        if self.columns:
-            narrow = f"{location}: {len(first)} columns where {needed} are needed: {listed}"
-            require(len(first) >= needed, f"{narrow}; {self._advice()}")
-            return
-        has_known = any(matching_numbers(columns, names) for columns in fields.values())
-        fault = "not surely an example" if has_known else self.example_fault(first)
-        if len(first) != needed and not has_known:
-            columns = f"{len(first)} columns where {needed} are needed, and no header that is known"
-            is_row = len(first) < needed and not fault  # a bad example
-            require(is_row, f"{location}: {columns}: {listed}; {self._advice()}")
-        message = f"{location}: no header that is known, and {fault}: {listed}; {self._advice()}"
-        require(not fault, message)
+    def _with_optional(
+        self,
+        table: ObjectTable | TextTable,
+        fields: Mapping[str, str],
+        layout: Layout | None = None,
+    ) -> Content:
+        """The columns and those of optional fields, of a known layout if there is one; logs
+        them."""
+        optional = (layout or self.layouts[0]).optional
+        fields = {**fields, **optional_columns(optional, fields, table.paths)}
+        for column in fields.values():
+            several = f"{self.path}: several columns are named {column!r}; rename one of them"
+            require(table.names.count(column) < 2, several)
+        if table.names:
+            log_columns(self.path, layout.name if layout else "", fields, table.names)
+        return Content(table, fields, layout.rows if layout else "")
 
-    def _header_below(self, line: int) -> int:
-        """The line of the first row below a line that has the names of a header; 0 without."""
-        named = {column for column in self.columns.values() if isinstance(column, str)}
-        for number, cells in self._texts.starts(_TITLES):
-            names = [cell.strip() for cell in cells]
-            is_known = known_columns(self.layouts, names) or (named and named <= {*names})
-            if number > line and is_known:
-                return number
-        return 0
+    @property
+    def _by_number(self) -> bool:
+        """Whether `columns` are numbers."""
+        return bool(self.columns) and all(isinstance(c, int) for c in self.columns.values())
 
-    def _number(self, names: Sequence[str], column: int | str) -> int:
-        if isinstance(column, int):
-            return column
-        listed = ", ".join(names)[:300]
-        below = 0 if column in names else self._header_below(self._first[0])
-        above = f"; the header is line {below}: delete what is above it" if below else ""
-        require(
-            column in names,
-            f"{self.option}: {self.path} has no column {column!r}; it has {listed}{above}",
-        )
-        require(
-            names.count(column) == 1,
-            f"{self.option}: {self.path} has several columns {column!r}; give its number",
-        )
-        return names.index(column) + 1
+    @functools.cached_property
+    def _objects(self) -> ObjectTable:
+        return ObjectTable(self.path, self.format)
 
-    def _is_header(self, names: Sequence[str], numbers: Mapping[str, int]) -> bool:
-        """Whether the first row has the names of the columns."""
-        if any(isinstance(column, str) for column in self.columns.values()):
-            return True
-        return has_names(self.layouts, names, numbers)
+    @functools.cached_property
+    def _texts(self) -> TextFile:
+        option = self.option.replace("columns", "quotes")
+        return TextFile(self.path, self.is_csv, self.separator, self.quotes, option)
 
     def _known_columns(self, names: Sequence[str], line: int = 0) -> KnownColumns | None:
         """As `known_columns`."""
@@ -380,10 +299,52 @@ class Table(FileSource):
             if {*columns.values()} <= {*names}:
                 return KnownColumns(self.layouts[0], columns)
         location = f"{self.path}:{line}" if line else str(self.path)
-        return known_columns(self.layouts, names, location, self._advice())
+        return known_columns(self.layouts, names, location, self._advice)
 
-    def _advice(self, by: Literal["names", "numbers"] = "numbers") -> str:
+    @property
+    def _advice(self) -> str:
+        """How to name the columns."""
         fields = [*self.layouts[0].columns]
-        order = ",".join(f"{name}={number}" for number, name in enumerate(fields, start=1))
         by_name = f"set {self.option}={'=NAME,'.join(fields)}=NAME with names of "
-        return by_name + ("columns" if by == "names" else f"the header, or by number, {order}")
+        if self.has_objects:
+            return f"{by_name}columns"
+        order = ",".join(f"{name}={number}" for number, name in enumerate(fields, start=1))
+        return f"{by_name}the header, or by number, {order}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the columns are those of a known layout."""
+        if self.has_objects:
+            return has_names(self.layouts, self._objects.paths)
+        return self._header_line() > 0
+
+    def identity(self) -> Any:
+        """Identifies the content and how it is read, as JSON."""
+        read = [
+            _RULE,
+            self.format,
+            dict(self.content.fields),
+            self.content.rows,
+            bool(self.columns),
+        ]
+        read += [self.separator, self.quotes, self.escaped_breaks]
+        return [super().identity(), *read]
+
+
+def named_rows(path: Path) -> Iterator[Node]:
+    """The rows of a table in any format, of which one of texts has a header.
+
+    Raises:
+      UserError: if it or a row cannot be read, or names of its header are repeated.
+    """
+    format = format_of(path)
+    bad_examples = BadExamples("error", option="")
+    if format in ("parquet", "jsonl", "json"):
+        return ObjectTable(path, format).rows(bad_examples)
+    texts = TextFile(path, format == "csv", "\t")
+    line, cells = next(texts.filled(bad_examples), (0, []))
+    names = [cell.strip() for cell in cells]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    several = f"{path}:{line}: several columns are named {repeated!r}; rename one of them"
+    require(repeated is None, several)
+    return TextTable(texts, names, line, len(names), True, len(names)).rows(bad_examples)

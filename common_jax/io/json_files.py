@@ -1,24 +1,20 @@
 """JSON files of users: values with their locations, and errors as one line."""
 
-import codecs
 import functools
 import io
-import itertools
 import json
 import re
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
-from common_jax.io.files import LONGEST, decode_line, read_lines, read_raw_lines, reading
+from common_jax.io.files import decode_line, read_lines, read_raw_lines
 from common_jax.io.paths import AnyPath
 
 _LARGEST = 2**30  # characters: a small compressed file can unpack to any number of them
-_CHUNK = 2**20  # bytes read at once
-_BLANK = re.compile(r"[ \t\r\n]*")
 _NAME_LENGTH = 60  # characters of a name
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES: dict[type, str] = {
@@ -38,7 +34,8 @@ class Node:
     __slots__ = ("place", "value")
 
     def __init__(self, value: Any, place: str):
-        self.value, self.place = value, place
+        self.value = value
+        self.place = place
 
     def get(self, key: str, kind: Any, default: Any = None) -> Any:
         """The field `key` of an object.
@@ -100,118 +97,44 @@ def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Nod
     Raises:
       UserError: if the file cannot be read, or by `bad_examples`.
     """
-    parse = lambda line, number: parse_json(decode_line(line, path, number), path, number)
+
+    def parse(line: bytes, number: int) -> Node:
+        return parse_json(decode_line(line, path, number), path, number)
+
     for number, line in enumerate(read_raw_lines(path), start=1):
         if line.strip() and (node := bad_examples.parse(parse, line, number)):
             yield node
 
 
-def json_form(path: str | Path) -> Literal["array", "lines", "value"]:
-    """Whether a JSON file contains a list, a value on each line, or one other value."""
-    filled = (line for line in read_raw_lines(path) if line.strip())
-    first = next(filled, b"").lstrip()
-    if first.startswith(b"["):
-        return "array"
-    if next(filled, b""):
-        try:
-            json.loads(first)
-            return "lines"
-        except (ValueError, RecursionError):
-            pass
-    return "value"
-
-
 def read_json_array(path: str | Path) -> Iterator[Node]:
-    """Streams the elements of a JSON file with a list.
+    """The elements of a JSON file with a list.
 
     Raises:
-      UserError: if it cannot be read or is not JSON, with line and column.
+      UserError: as `read_json`, or for another value.
     """
-    with reading(Path(path)) as file:
-        text = _JsonText(codecs.getreader("utf-8-sig")(file), path)
-        text.expect("[")
-        for number in itertools.count():
-            if text.peek() == "]" and not number:
-                break
-            yield Node(text.value(), f"{path}: [{number}]")
-            if text.peek() == "]":
-                break
-            text.expect(",")
-        text.skip(1)
-        if text.peek():
-            raise text.error("Extra data")
+    node = read_json(path)
+    for number, value in enumerate(_of_kind(node.value, list, node.place)):
+        yield Node(value, f"{path}: [{number}]")
 
 
-class _JsonText:
-    """A parser of the text of a JSON file, read in chunks."""
+def filled_lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file that are not blank, without blanks around them."""
+    return filter(None, map(bytes.strip, read_raw_lines(path)))
 
-    def __init__(self, file: codecs.StreamReader, path: str | Path):
-        self._file, self._path = file, path
-        self._text, self._at = "", 0
-        self._line, self._column = 1, 1  # of the start of `_text`
-        self._decoder = json.JSONDecoder(object_pairs_hook=_object)
 
-    def peek(self) -> str:
-        """The next character that is not blank; "" at the end of the file."""
-        while True:
-            match = _BLANK.match(self._text, self._at)
-            self._at = match.end() if match else self._at
-            if self._at < len(self._text) or not self._more():
-                return self._text[self._at : self._at + 1]
-
-    def expect(self, character: str) -> None:
-        if self.peek() != character:
-            raise self.error(f"Expecting {character!r}")
-        self.skip(1)
-
-    def skip(self, count: int) -> None:
-        self._at += count
-
-    def value(self) -> Any:
-        """The next value."""
-        self.peek()
-        while True:
-            before = self._at
-            try:
-                value, end = self._decoder.raw_decode(self._text, self._at)
-            except json.JSONDecodeError as error:
-                at_end = error.pos > len(self._text) - 12 or error.msg.startswith("Unterminated")
-                if not (at_end and self._more()):  # which moves the text to the front
-                    raise self.error(error.msg, error.pos - before + self._at) from error
-            except RecursionError as error:
-                raise self.error("nested too deeply") from error
-            except _RepeatedNameError as error:
-                raise self.error(str(error)) from error
-            except ValueError as error:
-                raise self.error("a number with too many digits") from error
-            else:
-                if end < len(self._text) or not self._more():  # a number may go on
-                    self._at = end
-                    return value
-
-    def error(self, reason: str, at: int | None = None) -> UserError:
-        line, column = self._location(self._at if at is None else at)
-        return UserError(f"{self._path}:{line}:{column}: not JSON ({reason})")
-
-    def _location(self, at: int) -> tuple[int, int]:
-        lines = self._text.count("\n", 0, at)
-        column = at - self._text.rfind("\n", 0, at) if lines else self._column + at
-        return self._line + lines, column
-
-    def _more(self) -> bool:
-        """Reads at least as much text as is not parsed yet; False at the end of the file."""
-        self._line, self._column = self._location(self._at)
-        rest = self._text[self._at :]
-        if len(rest) > LONGEST:
-            raise UserError(
-                f"{self._path}:{self._line}: a value of more than {LONGEST >> 20} MiB; split it"
-            )
-        try:
-            new = self._file.read(max(_CHUNK, len(rest)))
-        except UnicodeDecodeError as error:
-            raise UserError(f"{self._path}:{self._line}: not UTF-8 ({error.reason})") from error
-        self._text, self._at = rest + new, 0
-        return bool(new)
+def has_one_value(path: str | Path) -> bool:
+    """Whether a JSON file has one value that is no list, and not a value on each line."""
+    filled = filled_lines(path)
+    first = next(filled, b"")
+    if first.startswith(b"["):
+        return False
+    if not next(filled, b""):
+        return True
+    try:
+        json.loads(first)
+        return False
+    except (ValueError, RecursionError):
+        return True
 
 
 def parse_json(text: str, file: str | AnyPath, line: int | None = None) -> Node:

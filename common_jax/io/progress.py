@@ -19,13 +19,12 @@ def is_quiet() -> bool:
 
 
 def progress(
-    items: Iterable[T], description: str, unit: str, total: int | None = None, done: int = 0
+    items: Iterable[T], description: str, unit: str, total: int | None = None
 ) -> Iterator[T]:
     """Iterates over the items and shows their number, and with a total the time left.
 
     Args:
-      total: the number of items, with those of earlier processes; None if it is unknown.
-      done: the number of items of earlier processes.
+      total: the number of items; None if it is unknown.
     """
     from tqdm import tqdm
 
@@ -33,10 +32,10 @@ def progress(
         monitor_interval = 0  # else a thread for this class, which does not end
 
         def display(self, msg: str | None = None, pos: int | None = None) -> None:
-            if msg is None and self.n > self.initial:  # else it begins, or clears a bar
+            if msg is None and self.n:  # else it begins, or clears a bar
                 _log.info("%s", _log_line(self.format_dict, unit))
 
-    bar = dict(desc=description, unit=f" {unit}", total=total, initial=done, file=sys.stderr)
+    bar = dict(desc=description, unit=f" {unit}", total=total, file=sys.stderr)
     if is_quiet() or sys.stderr.isatty():
         return iter(tqdm(items, **bar, leave=False, disable=is_quiet()))
     lines = dict(delay=SECONDS, mininterval=SECONDS, miniters=1, leave=False)
@@ -45,8 +44,9 @@ def progress(
 
 def _log_line(state: dict[str, Any], unit: str) -> str:
     """A line of the log from the state of tqdm."""
-    count, total = state["n"], state["total"]
-    rate = (count - state["initial"]) / max(state["elapsed"], 1e-9)
+    count = state["n"]
+    total = state["total"]
+    rate = count / max(state["elapsed"], 1e-9)
     line = f"{state['prefix']}: {count:,} {unit}, {rate:,.0f} a second"
     if not total:
         return line

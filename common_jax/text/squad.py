@@ -3,7 +3,6 @@
 Adversarial SQuAD (Jia & Liang, EMNLP 2017) has the same form, with ids "original-variant".
 """
 
-import collections
 import dataclasses
 import json
 import logging
@@ -114,7 +113,7 @@ class SquadRow(NamedTuple):
     """A question in a row of a table.
 
     Attributes:
-      answers: text and start of each; empty for an impossible question.
+      answers: text and start of each, None if it is unknown; empty for an impossible question.
       title: of the article; "" if it is unknown.
     """
 
@@ -122,7 +121,7 @@ class SquadRow(NamedTuple):
     id: str
     context: str
     question: str
-    answers: Sequence[tuple[str, int]]
+    answers: Sequence[tuple[str, int | None]]
     title: str = ""
 
 
@@ -131,7 +130,8 @@ def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squa
 
     Questions without an answer are skipped as impossible ones; bad examples are as in `read_squad`.
     """
-    builder, numbers = _Builder(bad_examples), dict[tuple[str, str], int | None]()
+    builder = _Builder(bad_examples)
+    numbers = dict[tuple[str, str], int | None]()
     for row in rows:
         key = row.title, row.context
         if key not in numbers:
@@ -155,7 +155,8 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
     Raises:
       UserError: for a dataset with other features, an unknown split, or as `read_squad`.
     """
-    builder, numbers = _Builder(bad_examples), dict[str, int | None]()
+    builder = _Builder(bad_examples)
+    numbers = dict[str, int | None]()
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
@@ -208,12 +209,15 @@ class _Builder:
         self.squad = Squad([], [])
         self._bad_examples = bad_examples
         self._ids: set[str] = set()
-        self._moved: collections.Counter[str] = collections.Counter()  # by the way of counting
+        self._moved = 0  # answers that were not at their start
 
     def finish(self) -> Squad:
         """All that was collected; logs how many answers were not at their `answer_start`."""
-        for way, count in self._moved.items():
-            _log.warning("%s answers were %s: taken at their place", f"{count:,}", way)
+        if self._moved:
+            _log.warning(
+                "%s answers were not at their answer_start: taken where their text stands once",
+                f"{self._moved:,}",
+            )
         return self.squad
 
     def context(self, text: str, article: str | None, place: str) -> int | None:
@@ -230,7 +234,7 @@ class _Builder:
         self,
         name: str,
         text: str,
-        answers: Sequence[tuple[str, int]],
+        answers: Sequence[tuple[str, int | None]],
         context: int | None,
         place: str,
     ) -> None:
@@ -255,19 +259,18 @@ class _Builder:
         self._ids.add(name)
 
     def _located(
-        self, answers: Sequence[tuple[str, int]], context: str
+        self, answers: Sequence[tuple[str, int | None]], context: str
     ) -> tuple[tuple[Answer, ...], dict[int, str]]:
         """The located answers, and what is wrong with the others by index."""
-        spans, wrong = list[Answer](), dict[int, str]()
-        for number, answer in enumerate(answers):
+        spans: list[Answer] = []
+        wrong: dict[int, str] = {}
+        for number, (text, start) in enumerate(answers):
             try:
-                span, way = locate(Answer(*answer), context)
+                spans.append(locate(text, start, context))
             except ValueError as error:
                 wrong[number] = str(error)
-                continue
-            spans.append(span)
-            if way:
-                self._moved[way] += 1
+            else:
+                self._moved += start not in (None, spans[-1].start)
         return tuple(spans), wrong
 
 
@@ -284,7 +287,7 @@ def question_id(node: Node, name: str) -> str:
     return str(value["id"]) if type(value.get("id")) is int else node.get("id", str)
 
 
-def _question(node: Node, name: str) -> tuple[str, str, list[tuple[str, int]]]:
+def _question(node: Node, name: str) -> tuple[str, str, list[tuple[str, int | None]]]:
     """The id, `name` if there is none, the text, and the answers' texts and starts."""
     answers = [
         (answer.get("text", str), answer.get("answer_start", int))
@@ -293,10 +296,11 @@ def _question(node: Node, name: str) -> tuple[str, str, list[tuple[str, int]]]:
     return question_id(node, name), node.get("question", str), answers
 
 
-def _spans(answers: Any, name: str) -> list[tuple[str, int]]:
+def _spans(answers: Any, name: str) -> list[tuple[str, int | None]]:
     """The answers of a dataset's row, a dict of two lists."""
     try:
-        texts, starts = answers["text"], answers["answer_start"]
+        texts = answers["text"]
+        starts = answers["answer_start"]
     except (TypeError, KeyError, IndexError) as error:
         raise UserError(
             f"data.tfds={name}: not of SQuAD's form: no answers with text and answer_start"

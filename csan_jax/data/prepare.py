@@ -3,17 +3,14 @@
 The first pass selects the held-out pairs and a sample on which subwords are trained; the second
 encodes. Memory is that of the sample and eight bytes for each pair. The folder has the subword
 models and for each split a corpus; dev and test also have the raw `sources.txt` and
-`references.txt`. A build that was killed continues after its last record.
+`references.txt`.
 """
 
-import collections
 import contextlib
-import copy
 import functools
 import itertools
 import operator
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,12 +20,10 @@ import numpy as np
 from jaxtyping import Bool, Int8
 
 from common_jax.bad_examples import BadExamples, Counts
-from common_jax.data import resume
 from common_jax.data.corpus import Corpus, FlatRows, Writer
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.overlaps import row_digests, write_overlaps
 from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, finish_split
-from common_jax.data.resume import open_at, read_record, sync, write_record
 from common_jax.data.sampling import reservoir
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
@@ -64,7 +59,8 @@ class Builder:
           workers: number of encoding threads, None for the number of cores; it does not change the
             result.
         """
-        self._config, self._preparation = config, preparation
+        self._config = config
+        self._preparation = preparation
         self._workers = workers or os.cpu_count() or 1
         self._pairs: int | None = None  # in train, known after a survey
         self._splits = preparation.splits or SPLITS
@@ -88,7 +84,8 @@ class Builder:
 
     def settings(self) -> dict[str, Any]:
         """As `fingerprint`, without files."""
-        config, held_out = self._config, self._held_out.splits
+        config = self._config
+        held_out = self._held_out.splits
         return {
             "translation": _FORMAT,
             "held_out": [held_out, config.holdout_size, config.seed] if held_out else [],
@@ -99,9 +96,9 @@ class Builder:
         }
 
     def build(self, folder: Path) -> None:
-        """Fills the folder, which is empty or has the record of a killed build."""
-        record = read_record(folder)
-        vocabulary = folder if record else self._preparation.vocabulary
+        """Fills the empty folder."""
+        # The held-out pairs, and the subword models.
+        vocabulary = self._preparation.vocabulary
         assigned: Iterable[Any] = itertools.repeat(0)
         sample: list[Pair] = []
         if vocabulary is None or self._held_out.splits:
@@ -111,14 +108,13 @@ class Builder:
         names = JOINT if self._config.joint_vocabulary else SEPARATE
         for name, model in zip(names, subwords, strict=False):
             model.save(folder / name)
-        record = record or {"pairs": self._pairs, "sources": {}}
-        self._pairs = record["pairs"]
-        write_record(folder, record)
+
+        # The corpora.
         for split, source in self._sources.items():
             train = split == "train"
             splits = [split, *(self._held_out.splits if train else ())]
             numbers = assigned if train else itertools.repeat(0)
-            self._encode(folder, record, subwords, source, splits, numbers)
+            self._encode(folder, subwords, source, splits, numbers)
         corpora = {s: Corpus.open(folder / s) for s in SPLITS if s in self._splits}
         write_overlaps(folder, {s: row_digests(c, COLUMNS) for s, c in corpora.items()})
 
@@ -167,7 +163,8 @@ class Builder:
         """The pair by `data.white_space`; the same object if it is unchanged."""
         if self._config.white_space == "keep":
             return pair
-        source, target = with_blanks(pair.source), with_blanks(pair.target)
+        source = with_blanks(pair.source)
+        target = with_blanks(pair.target)
         same = source is pair.source and target is pair.target
         return pair if same else Pair(pair.place, source, target)
 
@@ -175,7 +172,8 @@ class Builder:
         """The source's and the target's subword model."""
         if not sample:
             raise UserError(f"{self._sources['train'].place}:1: no pairs to train on")
-        config, (_, *sides) = self._config, zip(*sample, strict=True)
+        config = self._config
+        _, *sides = zip(*sample, strict=True)
         keys = [f"{column}_vocab_size" for column in COLUMNS]
         keys = [f"data.{key if getattr(config, key) else 'vocab_size'}" for key in keys]
         if config.white_space == "blanks":
@@ -191,61 +189,31 @@ class Builder:
     def _encode(
         self,
         folder: Path,
-        record: dict[str, Any],
         subwords: tuple[Subwords, Subwords],
         source: Source,
         splits: list[str],
         assigned: Iterable[Any],
     ) -> None:
-        """Writes the corpora of a source's splits, from where the record ends; bad examples are
-        counted for the first one."""
-        state = record["sources"].setdefault(splits[0], {"pairs": 0, "writers": {}})
-        if state.get("complete"):
-            return
-        read, due = state["pairs"], time.monotonic() + resume.SECONDS
+        """Writes the corpora of a source's splits; bad examples are counted for the first one."""
+        # The pairs in chunks, each with the index of its split.
+        bad_examples = self._preparation.bad_examples(self._config)
+        total = self._pairs if splits[0] == "train" else None
+        pairs = progress(source.read(bad_examples), f"encoding {splits[0]}", "pairs", total)
+        numbered = zip(pairs, assigned, strict=False)
+        chunks = iter(lambda: list(itertools.islice(numbered, _CHUNK)), [])
+        encode = functools.partial(_encode, subwords, self._workers, self._normalised)
+
+        # Threads encode, this one writes.
         with contextlib.ExitStack() as stack:
-            writers = []
-            for split in splits:
-                bad_examples = self._preparation.bad_examples(self._config)
-                writer = _SplitWriter(
-                    folder / split, source, self._config, bad_examples, state["writers"].get(split)
-                )
-                writers.append(stack.enter_context(writer))
-            chunks = self._chunks(source, splits[0], read, assigned)
-            encode = functools.partial(_encode, subwords, self._workers, self._normalised)
+            writers = [
+                stack.enter_context(_SplitWriter(folder / split, source, self._config))
+                for split in splits
+            ]
             encoded = threaded_map(encode, chunks, min(_AHEAD, self._workers))
             for chunk in stack.enter_context(contextlib.closing(encoded)):
-                writers[0].bad_examples.counts.update(chunk.bad_examples)
                 for number, writer in enumerate(writers):
                     writer.add(chunk.select(chunk.splits == number))
-                read += len(chunk.pairs)
-                if time.monotonic() >= due:
-                    states = {split: w.state() for split, w in zip(splits, writers, strict=True)}
-                    state.update(pairs=read, writers=states)
-                    write_record(folder, record)
-                    due = time.monotonic() + resume.SECONDS
-        state["complete"] = True
-        write_record(folder, record)
-
-    def _chunks(
-        self, source: Source, split: str, start: int, assigned: Iterable[Any]
-    ) -> Iterator["_Read"]:
-        """The pairs of a source from number `start` on; the last chunk is smaller than the others,
-        perhaps empty."""
-        bad_examples = self._preparation.bad_examples(self._config)
-        unread: Iterator[tuple[Pair, Any]] = zip(source.read(bad_examples), assigned, strict=False)
-        collections.deque(itertools.islice(unread, start), maxlen=0)
-        total = self._pairs if split == "train" else None
-        unread = progress(unread, f"encoding {split}", "pairs", total, start)
-        count = _CHUNK
-        while count == _CHUNK:
-            numbered = list(itertools.islice(unread, _CHUNK))
-            count = len(numbered)
-            yield numbered, copy.deepcopy(bad_examples.counts)
-
-
-# Consecutive pairs of a source, the index of each one's split, and the bad examples up to here.
-_Read = tuple[list[tuple[Pair, Any]], Counts]
+            writers[0].dropped = bad_examples.counts
 
 
 class _Chunk(NamedTuple):
@@ -255,14 +223,12 @@ class _Chunk(NamedTuple):
       splits: the index of each pair's split.
       columns: the pieces of both sides.
       features: whether each pair has a property, by the property's name (`_features`).
-      bad_examples: those of the source up to the end of the chunk.
     """
 
     pairs: Sequence[Pair]
     splits: Int8[np.ndarray, "n"]
     columns: Mapping[str, FlatRows]
     features: Mapping[str, Bool[np.ndarray, "n"]]
-    bad_examples: Counts
 
     def select(self, mask: Bool[np.ndarray, "n"]) -> "_Chunk":
         """The pairs where the mask is True."""
@@ -280,9 +246,9 @@ def _encode(
     subwords: tuple[Subwords, Subwords],
     workers: int,
     normalised: Callable[[Pair], Pair],
-    read: _Read,
+    numbered: Sequence[tuple[Pair, Any]],
 ) -> _Chunk:
-    numbered, bad_examples = read
+    """Encodes consecutive pairs of a source, each with the index of its split."""
     raw = [pair for pair, _ in numbered]
     pairs = [*map(normalised, raw)]
     splits = np.fromiter((split for _, split in numbered), np.int8, len(pairs))
@@ -292,7 +258,7 @@ def _encode(
     features = _features(sides)
     features["white_space"] = map(operator.is_not, raw, pairs)
     arrays = {name: np.fromiter(has, bool, len(pairs)) for name, has in features.items()}
-    return _Chunk(pairs, splits, columns, arrays, bad_examples)
+    return _Chunk(pairs, splits, columns, arrays)
 
 
 def _features(sides: tuple[Sequence[str], Sequence[str]]) -> dict[str, Iterable[bool]]:
@@ -306,35 +272,24 @@ def _features(sides: tuple[Sequence[str], Sequence[str]]) -> dict[str, Iterable[
 
 
 class _SplitWriter(contextlib.AbstractContextManager):
-    def __init__(
-        self,
-        folder: Path,
-        source: Source,
-        config: "DataConfig",
-        bad_examples: BadExamples,
-        state: Mapping[str, Any] | None,
-    ):
-        """For train, pairs over `data.max_length` are dropped; for other splits, all pairs and
-        their raw text are written.
+    """Writes a split. For train, pairs over `data.max_length` are dropped; for other splits, all
+    pairs and their raw text are written.
 
-        Args:
-          state: the `state` of an earlier writer of the split, which this one continues.
-        """
-        self._source, self._split = source, folder.name
+    Attributes:
+      dropped: the bad examples of its source.
+    """
+
+    def __init__(self, folder: Path, source: Source, config: "DataConfig"):
+        self.dropped: Counts = {}
+        self._source = source
+        self._split = folder.name
         self._limit = config.max_length if self._split == "train" else None
-        self.bad_examples = bad_examples
-        text_files = TEXT_FILES if self._limit is None else ()
-        self._counts, sizes, corpus = Counter[str](), [0] * len(text_files), None
-        if state:
-            self._counts.update(state["counts"])
-            sizes, corpus = state["texts"], state["corpus"]
-            bad_examples.counts = state["bad_examples"]
+        self._overlong = BadExamples("skip")
+        self._counts = Counter[str]()
         self._stack = contextlib.ExitStack()
-        self._corpus = self._stack.enter_context(Writer(folder, COLUMNS, corpus))
-        self._texts = [
-            self._stack.enter_context(open_at(folder / name, size))
-            for name, size in zip(text_files, sizes, strict=True)
-        ]
+        self._corpus = self._stack.enter_context(Writer(folder, COLUMNS))
+        text_files = TEXT_FILES if self._limit is None else ()
+        self._texts = [self._stack.enter_context((folder / name).open("wb")) for name in text_files]
 
     def add(self, chunk: _Chunk) -> None:
         """Writes encoded pairs."""
@@ -344,23 +299,16 @@ class _SplitWriter(contextlib.AbstractContextManager):
             lengths = np.maximum(*(rows.lengths for rows in chunk.columns.values()))
             fits = lengths <= self._limit
             for pair in itertools.compress(chunk.pairs, ~fits):
-                self.bad_examples.skip(f"over data.max_length={self._limit} pieces", pair.place)
+                self._overlong.skip(f"over data.max_length={self._limit} pieces", pair.place)
             chunk = chunk.select(fits)
         self._corpus.extend_flat(chunk.columns)
         for file, side in zip(self._texts, ("source", "target"), strict=False):
             file.writelines(f"{getattr(pair, side)}\n".encode() for pair in chunk.pairs)
 
-    def state(self) -> dict[str, Any]:
-        """Flushes to disk; returns the state from which another writer continues."""
-        texts = [sync(file) for file in self._texts]
-        counts, bad_examples = self._counts, self.bad_examples.counts
-        corpus = self._corpus.state()
-        return dict(corpus=corpus, texts=texts, counts=counts, bad_examples=bad_examples)
-
     def __exit__(self, kind, error, traceback) -> None:
         if kind is None:
-            location, dropped = f"{self._source.place}:1", self.bad_examples.counts
-            finish_split(self._corpus, "pairs", self._split, location, dropped)
+            dropped = {**self.dropped, **self._overlong.counts}
+            finish_split(self._corpus, "pairs", self._split, f"{self._source.place}:1", dropped)
             self._corpus.meta["equal"] = [self._counts["equal"], self._counts["pairs"]]
             self._corpus.meta["counts"] = self._counts
         self._stack.__exit__(kind, error, traceback)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
 from common_jax.data.corpus import file_identity, recorded_identity
-from common_jax.data.known_columns import are_names
-from common_jax.data.layouts import translation
+from common_jax.data.layouts import are_names, translation
 from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, decode, find_source, join
 from common_jax.errors import UserError
@@ -64,12 +63,14 @@ class Parallel:
         return [*map(file_identity, self.files), *returns]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        sides, names = map(read_raw_lines, self.files), list(map(str, self.files))
+        sides = map(read_raw_lines, self.files)
+        names = list(map(str, self.files))
         for number, lines in enumerate(itertools.zip_longest(*sides), start=1):
             if None in lines:
                 raise self._unequal(number - 1, lines.index(None))
             try:
-                source, target = clean(lines[0].decode()), clean(lines[1].decode())
+                source = clean(lines[0].decode())
+                target = clean(lines[1].decode())
             except UnicodeDecodeError:
                 source = target = ""
             if source and target:  # most lines; what follows rejects the others
@@ -91,27 +92,14 @@ class Parallel:
 class Table(tables.Table):
     """A table with a pair in each row."""
 
-    def identity(self) -> Any:
-        if self.has_objects:
-            return [super().identity(), *self.columns_identity()]
-        form = self.form
-        settings = [*(["csv"] if self.is_csv else []), *(["header"] if form.header else [])]
-        return [
-            super().identity(),
-            [*form.numbers.values()],
-            form.separator,
-            *settings,
-            *self.rows_identity(),
-        ]
-
     def example_fault(self, cells: Sequence[str]) -> str:
         """As the base class: CSV often has a header, with any names."""
         return "not surely an example" if self.is_csv or are_names(cells) else ""
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
-        for location, fields, *_ in self.rows(bad_examples):
-            texts = (_one_line(fields[side]) for side in ("source", "target"))
-            yield from _valid(texts, [location, location], bad_examples)
+        for row in self.rows(bad_examples):
+            texts = (_one_line(row.fields[side]) for side in ("source", "target"))
+            yield from _valid(texts, [row.place, row.place], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +197,8 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
     """The sources of a name or of a pattern."""
     languages = config.source_language, config.target_language
     if config.is_table(name):
-        layouts, columns = translation(languages), config.columns_by_field
+        layouts = translation(languages)
+        columns = config.columns_by_field
         files = find_files(folder, name, key)
         options: Any = {"separator": config.separator, "quotes": config.quotes}
         return [Table(file, layouts, columns, **options) for file in files]

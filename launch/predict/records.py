@@ -10,12 +10,12 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from common_jax.bad_examples import BadExamples
 from common_jax.columns import Quotes, parse_columns
 from common_jax.data.layouts import Layout
-from common_jax.data.object_rows import reader
+from common_jax.data.object_rows import Reader
 from common_jax.data.questions import is_squad
 from common_jax.data.table_format import ENDINGS
 from common_jax.data.tables import Table
@@ -91,6 +91,7 @@ class InputTable(Table):
     """A table without labels."""
 
     option: str = COLUMNS
+    readers: ClassVar[Mapping[str, Reader]] = {}  # all fields are texts
 
     def example_fault(self, cells: Sequence[str]) -> str:
         return "not surely an example"
@@ -126,46 +127,33 @@ class TableRecords(Records):
         """The names of the columns; none for a table of objects."""
         if self.table.has_objects:
             return ()
-        first = next(self.table.rows(BadExamples("skip")), None)
-        numbers = range(1, len(first.cells if first else ()) + 1)
-        names = self.table.form.header or [str(number) for number in numbers]
-        for name in names:
+        for name in (names := self.names):
             several = f"{self.table.path}: several columns are named {name!r}; rename one of them"
-            require([*names].count(name) == 1, several)
+            require(names.count(name) == 1, several)
         return names
 
-    @property
-    def names(self) -> Sequence[str]:
-        """As the base class; of JSON from the first rows."""
-        return self.table.objects.names if self.table.has_objects else self.header
+    @functools.cached_property
+    def names(self) -> Sequence[str]:  # type: ignore[override]
+        """As the base class; of JSON, and without a header, from the first rows."""
+        table = self.table.content.table
+        first = next(table.rows(BadExamples("skip")), None) if not table.names else None
+        return table.names if first is None else list(first.value)
 
     def __iter__(self) -> Iterator[Record]:
         collected = _Collected()
-        rows = self._objects if self.table.has_objects else self._texts
-        for record in rows(collected):
+        width = len(self.header)
+        for node in self.table.content.table.rows(collected):
             yield from _unread_rows(collected)
-            yield record
-        yield from _unread_rows(collected)
-
-    def _texts(self, collected: _Collected) -> Iterator[Record]:
-        for row in self.table.rows(collected):
-            if len(row.cells) > len(self.header):
-                collected.reject(f"{len(row.cells)} columns, not {len(self.header)}", row.place)
-                continue
-            columns = dict(zip(self.header, row.cells, strict=False))
-            yield Record(Input(row.place, {**row.fields, **self._identity(columns)}), columns)
-
-    def _objects(self, collected: _Collected) -> Iterator[Record]:
-        paths, read = self.table.paths.fields, reader("text")
-        for node in self.table.objects.rows(collected):
             columns = node.value if isinstance(node.value, dict) else {}
             value: Mapping[str, Any] | Unanswered
             try:
-                value = {name: read(node, path) for name, path in paths.items()}
-                value |= self._identity(columns)
+                value = {**self.table.read_fields(node), **self._identity(columns)}
+                if width and len(columns) > width:
+                    value = Unanswered(f"{node.place}: {len(columns)} columns, not {width}")
             except UserError as error:
                 value = Unanswered(str(error))
             yield Record(Input(node.place, value), columns)
+        yield from _unread_rows(collected)
 
     def _identity(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The id of a row, for predictors whose lines can have one."""
@@ -199,7 +187,8 @@ class SquadRecords(Records):
                     columns = node.value if isinstance(node.value, dict) else {}
                     value: Mapping[str, Any] | Unanswered
                     try:
-                        context, question = paragraph.get("context", str), node.get("question", str)
+                        context = paragraph.get("context", str)
+                        question = node.get("question", str)
                         value = {"context": context, "question": question}
                         value |= _id_field(columns)
                     except UserError as error:
@@ -226,7 +215,7 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes = "aut
     by_field = parse_columns(columns, names, key=COLUMNS)
     options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes}
     table = InputTable(path, (layout,), by_field, reads_all=True, **options)
-    _ = table.paths if table.has_objects else table.form
+    _ = table.content
     return TableRecords(table, schema)
 
 
@@ -243,7 +232,9 @@ class Results(abc.ABC):
     """
 
     def __init__(self, file: Any, schema: Schema, names: Sequence[str] = ()):
-        self._file, self._schema, self._columns = file, schema, names
+        self._file = file
+        self._schema = schema
+        self._columns = names
 
     @abc.abstractmethod
     def write(self, record: Record, result: Answer | Unanswered) -> None:

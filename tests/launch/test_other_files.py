@@ -202,7 +202,7 @@ def test_the_advice_for_an_invalid_example_fits_the_command(trained, tmp_path, m
             first, rest = text.split("\n", 1)  # the first line may be a header
             text = first + "\n" + rest.replace("entailment", "entails", 1)
         else:
-            text = text.replace('"answer_start": ', '"answer_start": 9', 1)
+            text = text.replace('"text": "', '"text": "absent ', 1)
         path.write_text(text)
     argv = [str(folder / "run"), "--data", str(source / family.test), "--name", "bad"]
     line = fails(monkeypatch, capsys, ["--workdir", *argv], evaluate.main)

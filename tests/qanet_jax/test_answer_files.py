@@ -75,27 +75,28 @@ FILES = {  # with the answers in them, or the error
     '[{"id": "m1", "answer": "Ada"}]': {"m1": "Ada"},
     '{"qid": "m1", "answer": "Ada"}\n{"qid": "m2", "error": "long"}\n': {"m1": "Ada"},
     '{"m1": null}': "the answer of 'm1' is not a string",
-    '{"answer": "Ada"}': "a:1: no 'id'; it has answer",
-    '{"id": null, "answer": "Ada"}': "a:1: id: empty",
-    '{"id": "m1", "answer": null}': "a:1: answer: null where a string is needed",
-    '{"id": "m1", "answer": "Ada"}\n{"id": "m2"}\n': "a:2: no 'answer'; it has id",
-    '{"id": "1", "answer": "Ada"}\n{"id": 1, "answer": "Bob"}\n': "a:2: repeats the id '1'",
-    '{"id": "m1", "answer": "Ada", "error": "x"}': "a:1: has both answer and error",
-    '{"id": "m1", "answer": "Ada"}\n{"id": "m2", "ans': "a:2:14: not JSON",
-    "id,answer\nm1,Ada,Bob\n": "a:2: 3 columns where 2 are needed",
-    "id,answer,answer\nm1,Ada,Bob\n": "a:1: several columns are named 'answer'",
-    "Ada\nBob\n": "a: needs one object, {id: answer, ...}, or rows of id and answer; it has Ada",
-    "": "a: needs one object, {id: answer, ...}, or rows of id and answer; it has no row",
+    '{"answer": "Ada"}': ".json:1: no 'id'; it has answer",
+    '{"id": null, "answer": "Ada"}': ".json:1: id: empty",
+    '{"id": "m1", "answer": null}': ".json:1: answer: null where a string is needed",
+    '{"id": "m1", "answer": "Ada"}\n{"id": "m2"}\n': ".json:2: no 'answer'; it has id",
+    '{"id": "1", "answer": "Ada"}\n{"id": 1, "answer": "Bob"}\n': ".json:2: repeats the id '1'",
+    '{"id": "m1", "answer": "Ada", "error": "x"}': ".json:1: has both answer and error",
+    '{"id": "m1", "answer": "Ada"}\n{"id": "m2", "ans': ".json:2:14: not JSON",
+    "id,answer\nm1,Ada,Bob\n": ".csv:2: 3 columns where 2 are needed",
+    "id,answer,answer\nm1,Ada,Bob\n": ".csv:1: several columns are named 'answer'",
+    "Ada\nBob\n": ": needs one object, {id: answer, ...}, or rows of id and answer; it has Ada",
+    "": ": needs one object, {id: answer, ...}, or rows of id and answer; it has no row",
 }
 
 
 @pytest.mark.parametrize("content", FILES)
 def test_answers_of_a_file(content, tmp_path):
-    (tmp_path / "a").write_text(content)
+    path = tmp_path / ("a.csv" if content[:1].isalpha() else "a.json")
+    path.write_text(content)
     expected = FILES[content]
     if isinstance(expected, dict):
-        assert read_predictions(tmp_path / "a") == expected
+        assert read_predictions(path) == expected
     else:
         with pytest.raises(UserError) as error:
-            read_predictions(tmp_path / "a")
+            read_predictions(path)
         assert expected in str(error.value)

@@ -5,7 +5,6 @@ import collections
 import dataclasses
 import itertools
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from hypothesis import strategies as st
 
 from attconv_jax.config import WordsConfig
 from attconv_jax.data.dataset import YES, LabelledData
-from attconv_jax.data.prepare import Builder, balance, columns, overlap
+from attconv_jax.data.prepare import balance, columns, overlap
 from attconv_jax.data.text import tokenize
-from common_jax.data.corpus import Corpus, prepare
+from common_jax.data.corpus import Corpus
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
 from common_jax.text.vocabulary import UNKNOWN, Vocabulary
@@ -216,34 +215,6 @@ def test_words_of_other_splits_with_vectors_are_in_the_vocabulary(folder):
     counts = collections.Counter(w for text in texts for w in tokenize(text, "english"))
     frequent = sorted(counts, key=lambda w: (-counts[w], w))[:3]
     assert sorted(few.vocabulary.word_ids(frequent)) == [2, 3, 4]
-
-
-OLD = [  # a file, how earlier versions identified it, and whether they read the same examples
-    ("t.csv", "text,label\nin C:\\new,1\nb,2\n", ["csv", "texts", ["header"], [2, 1], ","], False),
-    ("t.tsv", 'text\tlabel\n"a ""b"""\t1\nb\t2\n', ["tsv", "texts", ["header"], [2, 1]], False),
-    ("t.tsv", "1\ta\r2\tb\r", ["tsv", "texts"], False),
-    ("t.tsv", "text\tlabel\na\rb\t1\nb\t2\n", ["tsv", "texts", ["header"], [2, 1]], True),
-    ("t.tsv", '1\ta "b"\n2\tb\n', ["tsv", "texts", "exact"], True),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "identity", "equal"), OLD)
-def test_a_corpus_of_another_reading_is_not_used(tmp_path, name, content, identity, equal):
-    """With the folder in place that an earlier version prepared from the same file."""
-    (tmp_path / name).write_bytes(content.encode())
-    columns = "1,2" if "\r2" in content else ""  # of which there may be more than are read
-    options = {"format": "texts", "labels": "1,2", "columns": columns}
-    data = labelled(tmp_path, name, words=WORDS, prepare=False, **options)
-    fingerprint = data.builder().fingerprint()
-    for split, (file, *_) in fingerprint["sources"].items():
-        fingerprint["sources"][split] = [file, *identity]
-    new = tmp_path / "new"
-    new.mkdir()
-    Builder(data.config, WORDS).build(new)
-    build = lambda folder: shutil.copytree(new, folder, dirs_exist_ok=True)
-    old = prepare(tmp_path / "cache", fingerprint, build)
-    data.prepare()
-    assert (data.path == old) == equal
 
 
 def ranking(folder, squad=None):

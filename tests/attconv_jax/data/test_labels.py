@@ -1,7 +1,6 @@
 """Labels of tables: by name, by number, and the names that a file has for its numbers."""
 
 import dataclasses
-import json
 import logging
 
 import pytest
@@ -62,7 +61,7 @@ def labels_of(data):
     return Corpus.open(data.path / "test").column("label").tolist()
 
 
-TABLES = {"t.jsonl": json_lines, "t.parquet": parquet, "t.csv": comma_separated}
+TABLES = {"t.jsonl": json_lines, "t.csv": comma_separated}
 BOOLS = [(False, "sad"), (True, "glad"), (True, "fine")]
 
 
@@ -90,18 +89,12 @@ def test_labels_with_commas_and_with_blanks_around_them(tmp_path, name):
         prepared(tmp_path, name, content, labels="Food, Drink,Rooms")
 
 
-def test_labels_exchanged_by_earlier_versions_are_not_read_again(tmp_path):
-    """The name of a corpus has the labels that names of a file have now, if they had others."""
+def test_names_of_a_file_decide_over_the_order_of_labels(tmp_path):
     rows = [{"label": n, "text": text} for n, text in enumerate(("glad", "sad"))]
-    identities = []
     for names, labels in ((["Good", "Bad"], [1, 0]), (["good", "bad"], [1, 0]), (None, [0, 1])):
         content = parquet(rows, names and {"label": names})
         data = prepared(tmp_path, "t.parquet", content, labels="bad,good")
         assert labels_of(data) == labels
-        fingerprint = json.loads((data.path / "fingerprint.json").read_text())
-        identities.append(fingerprint["sources"]["train"])
-    assert identities[0][-1] == ["good", "bad"]
-    assert [len(identity) for identity in identities] == [6, 5, 5]  # as of earlier versions
 
 
 PATH = "Saved in C:\\new\\rooms"

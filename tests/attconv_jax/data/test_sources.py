@@ -16,7 +16,6 @@ from attconv_jax.predictor import Label
 from attconv_jax.predictor_schema import schema_of
 from common_jax.bad_examples import BadExamples
 from common_jax.config import from_values
-from common_jax.data.corpus import file_identity
 from common_jax.errors import UserError
 from common_jax.training.identity import result_fields
 from launch.predict.records import file_records, results_to
@@ -163,22 +162,19 @@ def test_runs_of_earlier_versions_read_the_first_columns(tmp_path):
     source = source_of(old.data, "train")
     assert [e.texts for e in source.read(BadExamples("error"))] == [("a", "b")]
     assert result_fields(old) == result_fields(new)
-    assert source.identity() == [file_identity(tmp_path / "a.tsv"), "tsv", "pairs"]
     other = dataclasses.replace(new.data, columns="label=1,first=3,second=2")
     assert result_fields(dataclasses.replace(new, data=other)) != result_fields(new)
     assert source_of(other, "train").identity() != source.identity()
 
 
-@pytest.mark.parametrize(("name", "separator"), [("a.tsv", "\t"), ("a.csv", ",")])
-def test_columns_that_accept_longer_rows_have_another_identity(tmp_path, name, separator):
-    rows = ["neutral", "a", "b"], ["neutral", "a", "b", "more"]
-    write(tmp_path, name, "\n".join(map(separator.join, rows)))
+def test_columns_that_accept_longer_rows_have_another_identity(tmp_path):
+    write(tmp_path, "a.tsv", "neutral\ta\tb\nneutral\ta\tb\tmore")
     identities, counts = [], []
     for columns in ("", "1,2,3"):
-        source = source_of(labelled_config(tmp_path, train=name, columns=columns), "train")
+        source = source_of(labelled_config(tmp_path, train="a.tsv", columns=columns), "train")
         identities.append(source.identity())
         counts.append(len([*source.read(BadExamples("skip"))]))
-    assert (identities[0] == identities[1]) == (counts[0] == counts[1]), counts
+    assert identities[0] != identities[1] and counts == [1, 2]
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

