@@ -228,7 +228,7 @@ def option_values(args: argparse.Namespace, options: Sequence["Option"]) -> dict
 def add_untrusted(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `trust`."""
     group = parser.add_argument_group("exports of strangers, as those of a hub always are")
-    text = "run none of an export's programs; compute its parameters with this suite's code"
+    text = "run no program of an export; compute by this suite's own code"
     group.add_argument("--untrusted", action="store_true", help=text)
     text = "a package whose classes such an export may name; may be repeated"
     group.add_argument("--trust_package", action="append", default=[], metavar="NAME", help=text)

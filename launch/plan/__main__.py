@@ -9,7 +9,6 @@ from common_jax.errors import UserError
 from common_jax.io.atomic import write_json, writing
 from launch.cli import Parser, add_config, command_line, configure_logging, output_file, run
 from launch.measure.chips import CHIPS, GIB
-from launch.plan.compile import batch_dims, compile_plan, prepared_shapes
 from launch.plan.topology import ENVIRONMENT, topology, topology_devices
 from launch.text_table import table
 
@@ -55,6 +54,7 @@ def main(argv: list[str]) -> None:
     os.environ |= ENVIRONMENT
     configure_logging()
     from common_jax.deploy.configs import parse, task_of
+    from launch.plan.compile import batch_dims, compile_plan, prepared_shapes
 
     config = parse(args.config, overrides)
     task = task_of(config)

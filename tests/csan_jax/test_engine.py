@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
 from csan_jax import engine
 from csan_jax.attention.area import Area
@@ -100,7 +101,7 @@ def test_what_ctranslate2_cannot_express_is_refused(model, penalty, key):
     decode = dataclasses.replace(translation.config.decode, length_penalty=penalty)
     translation.config = dataclasses.replace(translation.config, decode=decode)
     with pytest.raises(UserError, match=key):
-        translation.require_engine()
+        engine.CTranslate2().require(service_of(translation))
 
 
 def test_a_folder_that_is_no_model_is_one_line(tmp_path):
@@ -109,4 +110,4 @@ def test_a_folder_that_is_no_model_is_one_line(tmp_path):
         engine.Engine(tmp_path, PIECES, 0.0, 1)
     settings = Translator.Settings(beam_size=1, batch_tokens=64)
     with pytest.raises(UserError, match="lack length_penalty or extra_length"):
-        Translator.engine(tmp_path, [], settings)
+        engine.CTranslate2().read(tmp_path, [], settings)
