@@ -1,8 +1,6 @@
 """Exports the model of a run: writes the folder that `common_jax.export.format` reads."""
 
 import functools
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,10 +31,11 @@ from common_jax.export.format import (
 from common_jax.export.weights import stored
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
-from common_jax.io.copies import publish
+from common_jax.io.folder import COMMITTED
 from common_jax.io.json_files import read_json
 from common_jax.io.parameters import write_safetensors
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import AnyPath, as_path
+from common_jax.io.storage import folder_of
 from common_jax.training.config import read_task
 from common_jax.training.load_parameters import read_parameters
 from common_jax.training.mesh import make_mesh
@@ -79,8 +78,8 @@ def export(
         lacks a choice, the format does not support the model or the dtype, or `split` has no data
         or does not go with format and dtype.
     """
-    target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
-    if target.exists() if in_bucket(target) else os.path.lexists(target):
+    target = as_path(out).absolute()
+    if target.exists():
         raise UserError(f"{out}: already exists; choose another --out")
     task = read_task(workdir)
     _require_comparable(task, format, dtype, split)
@@ -103,16 +102,15 @@ def export(
     comparison = compare(workdir, task, values, weights, manifest, split) if split else None
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
-        disk = None if in_bucket(target) else target.parent
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as temporary:
-            folder = Path(temporary) / target.name
-            folder.mkdir()
+        parent = folder_of(target.parent)
+        with parent.building(target.name) as folder:
             _write_files(folder, workdir, task, parameters.values, weights, manifest)
-            name, about = name or str(out), (parameters, weights, manifest, comparison)
+            name = name or str(out)
+            about = (parameters, weights, manifest, comparison)
             card = model_card(workdir, task, *about, command, name, license)
             (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
             checksums.seal(folder)
-            publish(folder, target, last=MANIFEST)
+            parent.publish(folder, target.name, last=MANIFEST)
     return manifest
 
 
@@ -160,7 +158,7 @@ def _write_files(
     if manifest.format == "orbax":
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as saver:
             saver.save((folder / ORBAX).absolute(), params)
-        for file in (folder / ORBAX).rglob("commit_success.txt"):
+        for file in (folder / ORBAX).rglob(COMMITTED):
             file.write_text("")  # it named this folder, and need only exist
         return
     if manifest.format == "ctranslate2":

@@ -18,7 +18,6 @@ this module reads them, without a model.
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -30,7 +29,7 @@ from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
 from common_jax.io.named import is_foreign, is_name, located
-from common_jax.io.paths import NAMES, AnyPath, as_path, in_bucket
+from common_jax.io.paths import NAMES, AnyPath, as_path
 
 VERSION = 1
 CARD = "README.md"
@@ -91,8 +90,8 @@ class Export:
     """
 
     def __init__(self, path: str | AnyPath):
-        """Copies an export in a bucket, on a hub or in an archive to the cache, and verifies the
-        checksum of every file.
+        """Copies an export that is not on a disk to the cache, and verifies the checksum of every
+        file.
 
         Args:
           path: its folder, or its name (`common_jax.io.named`).
@@ -101,11 +100,11 @@ class Export:
           UserError: if the folder is no export, of a newer version, or damaged; if it is foreign,
             also for the format "orbax" or a card without the fields that a hub needs.
         """
-        if in_bucket(path) and not self.is_at(path):
-            raise UserError(self._missing(as_path(path)))
+        source = located(path)
         self.is_foreign = is_foreign(path)
-        self.path = local_copy(located(path))
         with error_context(str(path)) if is_name(path) else contextlib.nullcontext():
+            self._require_manifest(source)
+            self.path = local_copy(source)
             self.manifest = self._verified()
             self.digests = checksums.digests(self.path)
             if self.is_foreign:
@@ -142,18 +141,20 @@ class Export:
         hint = "; it is a run: give it as --workdir" if run else ""
         return f"{path}: not an export (no {MANIFEST}){hint}"
 
+    @classmethod
+    def _require_manifest(cls, folder: AnyPath) -> None:
+        if not folder.is_dir():
+            what = "not a folder" if folder.exists() else f"no such folder; {NAMES}"
+            raise UserError(f"{folder}: {what}")
+        if not (folder / MANIFEST).is_file():
+            raise UserError(cls._missing(folder))
+
     @property
     def file(self) -> Path:
         """The file of the manifest."""
         return self.path / MANIFEST
 
     def _read(self) -> Manifest:
-        if not os.path.isdir(self.path):
-            exists = os.path.exists(self.path)
-            what = "not a folder" if exists else f"no such folder; {NAMES}"
-            raise UserError(f"{self.path}: {what}")
-        if not self.file.is_file():
-            raise UserError(self._missing(self.path))
         saved = read_json(self.file)
         version = saved.get("version", int)
         if version > VERSION:

@@ -23,12 +23,12 @@ from typing import Any
 
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.io import copies
 from common_jax.io.checksums import is_inside
 from common_jax.io.hub import LARGEST
+from common_jax.io.paths import CACHE as HOME_CACHE
 from common_jax.io.paths import HTTPS, NAMES, expand_user
 
-CACHE = f"{copies.CACHE}/archives"
+CACHE = f"{HOME_CACHE}/archives"
 _ENDINGS = (".zip", ".tar.gz", ".tgz", ".tar")
 _FILES = 10_000  # of an archive
 _READ = 2**20  # bytes at a time

@@ -47,7 +47,7 @@ def names_in(value: str, key: str, folder: str | Path | None = None) -> list[str
     Raises:
       UserError: if one is empty.
     """
-    if folder is not None and "," in value:
+    if folder is not None and not in_bucket(folder) and "," in value:
         path = Path(folder, value)
         if exists(path.parent, path.name) or file_endings(path):
             return [value]

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from common_jax.errors import UserError
 from common_jax.io.changes import ChangingFile
-from common_jax.io.lease import LEASE_SECONDS, FolderRecord, ObjectRecord, Version, holder
-from common_jax.io.lock import lease_folder
+from common_jax.io.lock import LEASE_SECONDS, FolderRecord, Version, holder, lease_folder
 from common_jax.io.paths import AnyPath, in_bucket
 
 _HOLDER = re.compile(r"process (\d+) on (\S+)")
@@ -36,7 +35,9 @@ class LockState:
           UserError: by a bucket.
         """
         if in_bucket(self._file):
-            return self._leased(ObjectRecord(cast(Any, self._file).key).read())
+            from common_jax.io.bucket_folder import ObjectRecord
+
+            return self._leased(ObjectRecord(self._file).read())
         folder = cast(Any, lease_folder(self._file))
         if folder.exists():
             with contextlib.suppress(UserError):  # of a disk that cannot be read just now
