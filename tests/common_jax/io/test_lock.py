@@ -11,15 +11,16 @@ import time
 
 import pytest
 
-from common_jax.io import lease, lock, lock_state
+from common_jax.io import lock, lock_state
 from common_jax.io.lock_state import LockState
+from common_jax.io.storage import folder_of
 
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch):
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(lease, "_RENEWAL_SECONDS", 0.06)
-    monkeypatch.setattr(lease, "_POLL_SECONDS", 0.03)
+    monkeypatch.setattr(lock, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(lock, "_RENEWAL_SECONDS", 0.06)
+    monkeypatch.setattr(lock, "_POLL_SECONDS", 0.03)
     monkeypatch.setattr(lock, "_warned", set())
 
 
@@ -32,20 +33,20 @@ def no_locks(request, monkeypatch):
 
 
 def lease_of(folder):
-    return lease.Lease(folder, lease.FolderRecord(folder / "lock.lease"))
+    return lock.Lease(folder, lock.FolderRecord(folder / "lock.lease"))
 
 
 def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, caplog):
-    files = [tmp_path / "lock", tmp_path / "corpus" / "lock"]
-    files[1].parent.mkdir()
-    for file in files:
-        assert lock.acquire(file) == "" == lock.acquire(file)
+    (tmp_path / "corpus").mkdir()
+    folders = [folder_of(tmp_path), folder_of(tmp_path / "corpus")]
+    for folder in folders:
+        assert folder.lock("lock") == "" == folder.lock("lock")
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert "this disk has no file locks" in record.getMessage()
-    assert files[0].read_text() == f"process {os.getpid()} on {os.uname().nodename}\n"
+    assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {os.uname().nodename}\n"
     assert lease_of(tmp_path).acquire().startswith(f"process {os.getpid()} on ")
-    for file in files:
-        lock.release(file)
+    for folder in folders:
+        folder.unlock("lock")
     assert lease_of(tmp_path).acquire() == ""
 
 
@@ -66,12 +67,12 @@ def test_a_context_waits_for_the_holder(tmp_path, no_locks):
     thread.join()
 
 
-HOLD = "import sys; from common_jax.io import lock; from pathlib import Path; \
-lock.acquire(Path(sys.argv[1])); print('held', flush=True); input()"
+HOLD = "import sys; from common_jax.io.storage import folder_of; \
+folder_of(sys.argv[1]).lock('lock'); print('held', flush=True); input()"
 
 
 def test_a_lock_is_held_until_its_process_ends(tmp_path):
-    command = [sys.executable, "-c", HOLD, str(tmp_path / "lock")]
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         state = LockState(tmp_path / "lock")
@@ -85,9 +86,9 @@ def test_a_lock_is_held_until_its_process_ends(tmp_path):
 def test_a_process_that_has_released_a_lock_and_goes_on_does_not_hold_it(tmp_path):
     file = tmp_path / "lock"
     assert LockState(file).look() == (False, "")
-    assert lock.acquire(file) == ""
+    assert folder_of(tmp_path).lock("lock") == ""
     assert LockState(file).look()[0]
-    lock.release(file)
+    folder_of(tmp_path).unlock("lock")
     if sys.platform == "linux":
         assert LockState(file).look()[0] is False
 
@@ -104,7 +105,7 @@ def test_looking_takes_no_lock(tmp_path, monkeypatch):
 def test_a_lease_is_held_while_its_record_changes(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(lock_state.time, "monotonic", lambda: now[0])
-    file, record = tmp_path / "lock", lease.FolderRecord(tmp_path / "lock.lease")
+    file, record = tmp_path / "lock", lock.FolderRecord(tmp_path / "lock.lease")
     generation = record.write(b"process 3 on elsewhere\nkey\n", b"0")
     state = LockState(file)
     assert state.look() == (True, "process 3 on elsewhere")

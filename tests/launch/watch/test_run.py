@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from common_jax.io import lock
+from common_jax.io.storage import folder_of
 from launch.watch.page import seconds_left as sweep_seconds
 from launch.watch.run import Status, WatchedRun, duration, seconds_left
 from tests.launch.watch.folders import append, result, write
@@ -33,7 +33,7 @@ def ended():
 
 def test_a_run_whose_lock_is_held_is_running(tmp_path):
     folder = write(tmp_path / "run", lines=4)
-    assert lock.acquire(folder / "lock") == ""
+    assert folder_of(folder).lock("lock") == ""
     try:
         run = looked(folder)
         assert run.status == Status("running", "", 60.0)
@@ -43,7 +43,7 @@ def test_a_run_whose_lock_is_held_is_running(tmp_path):
         run.look()
         assert run.status == Status("running", "scoring", 0.0)
     finally:
-        lock.release(folder / "lock")
+        folder_of(folder).unlock("lock")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from common_jax.errors import UserError
-from common_jax.io import lock
+from common_jax.io.storage import folder_of
 from launch.watch import __main__ as watch
 from launch.watch.app import Watch
 from launch.watch.folder import WatchedFolder
@@ -35,9 +35,9 @@ def runs(tmp_path):
     write(folder / NAME, lines=4, model__dim=32)
     write(folder / "sweep" / "trials" / "a=1", lines=2, end={"state": "failed", "message": NAME})
     (folder / "sweep" / "trials.json").write_text(json.dumps({"names": ["a=1", "a=2"]}))
-    assert lock.acquire(folder / NAME / "lock") == ""
+    assert folder_of(folder / NAME).lock("lock") == ""
     yield folder
-    lock.release(folder / NAME / "lock")
+    folder_of(folder / NAME).unlock("lock")
 
 
 @pytest.fixture(autouse=True)

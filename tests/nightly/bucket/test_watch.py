@@ -12,7 +12,7 @@ from tests.nightly.bucket.machines import Machine
 
 LOOK = """
 import json, sys, time
-from common_jax.io.lease import LEASE_SECONDS
+from common_jax.io.lock import LEASE_SECONDS
 from common_jax.io.paths import as_path
 from launch.watch import folder
 folder._PAUSE_FACTOR = 0
