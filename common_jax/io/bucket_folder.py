@@ -5,7 +5,7 @@ import hashlib
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,8 @@ _CONCURRENT = 8  # files that are copied
 
 class BucketFolder(Folder):
     """A folder in a bucket, where nothing is renamed, and each file is written as a whole."""
+
+    look_seconds = 30.0  # as each reads the whole file
 
     def append(self, name: str) -> Appended:
         """Opens a file of this machine, of which the object is a copy from time to time."""
@@ -79,6 +81,15 @@ class BucketFolder(Folder):
 
     def obstacle(self, name: str) -> str:
         return ""
+
+    def walk(self, leaf: str) -> Iterator[tuple[AnyPath, set[str]]]:
+        folders: dict[AnyPath, set[str]] = {}
+        for file in self.path.rglob("*"):
+            folders.setdefault(file.parent, set()).add(file.name)
+        yield from sorted(folders.items())
+
+    def modified(self, name: str) -> float | None:
+        return None
 
 
 class ObjectRecord:

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from common_jax.io import lock
 from common_jax.io.paths import AnyPath
@@ -74,7 +74,10 @@ class Folder(abc.ABC):
 
     Attributes:
       path: the path.
+      look_seconds: between two looks at a file that grows.
     """
+
+    look_seconds: ClassVar[float]
 
     def __init__(self, path: AnyPath):
         self.path = path
@@ -194,9 +197,21 @@ class Folder(abc.ABC):
     def obstacle(self, name: str) -> str:
         """Why no file of this name can be written; "" if that is not known before."""
 
+    @abc.abstractmethod
+    def walk(self, leaf: str) -> Iterator[tuple[AnyPath, set[str]]]:
+        """The folders with files at and below this one, each with their names; on a disk without
+        hidden folders, those below one that has a file `leaf`, and links to one that was there."""
+
+    @abc.abstractmethod
+    def modified(self, name: str) -> float | None:
+        """When a file or folder was changed, in seconds since 1970, 0 if it is missing; None if the
+        storage does not tell."""
+
 
 class DiskFolder(Folder):
     """A folder on a disk: what is complete has been renamed."""
+
+    look_seconds = 3.0
 
     def append(self, name: str) -> Appended:
         """Opens a file, unbuffered: each write reaches the system, and fails at once if the disk is
@@ -267,3 +282,25 @@ class DiskFolder(Folder):
         if not os.path.isdir(self.path):
             return f"there is no folder {self.path.absolute()}"
         return ""
+
+    def walk(self, leaf: str) -> Iterator[tuple[AnyPath, set[str]]]:
+        seen = {*Path(os.path.realpath(self.path)).parents}
+        for folder, names, files in os.walk(self.path, followlinks=True):
+            # A link may lead back.
+            real = Path(os.path.realpath(folder))
+            if real in seen:
+                names.clear()
+                continue
+            seen.add(real)
+
+            # Go on below.
+            if files:
+                yield Path(folder), {*files}
+            if leaf in files:
+                names.clear()
+            names[:] = sorted(name for name in names if not name.startswith((".", "__")))
+
+    def modified(self, name: str) -> float | None:
+        with contextlib.suppress(FileNotFoundError):
+            return (self.path / name).stat().st_mtime
+        return 0.0

@@ -1,6 +1,7 @@
 """Folders on a disk and in a bucket (an emulator) behave alike, above their two classes."""
 
 import os
+import time
 
 import pytest
 
@@ -158,6 +159,37 @@ def test_every_process_fills_it(folder):
     calls = []
     folder.fill(lambda: calls.append("first"), lambda: calls.append("every"))
     assert calls[-1] == "every" and calls.count("every") == 1
+
+
+def test_walk(folder):
+    for name in ("a", "run/config", "run/metrics", "sweep/b/config"):
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_text(name)
+    assert [*folder.walk("config")] == [
+        (folder.path, {"a"}),
+        (folder.path / "run", {"config", "metrics"}),
+        (folder.path / "sweep" / "b", {"config"}),
+    ]
+    assert [*folder_of(folder.path / "none").walk("config")] == []
+
+
+def test_a_disk_is_walked_without_what_is_hidden_leads_back_or_is_inside_a_leaf(tmp_path):
+    for name in (".git/a", "run/config", "run/sub/a", "b/a"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    for name, target in {"back": tmp_path, "again": tmp_path / "b"}.items():
+        (tmp_path / "b" / name).symlink_to(target)
+    found = {
+        path.relative_to(tmp_path).as_posix() for path, _ in folder_of(tmp_path).walk("config")
+    }
+    assert found == {"run", "b"}
+
+
+def test_the_time_of_a_change(folder):
+    assert not folder.modified("a")
+    folder.replace("a", b"1")
+    changed = folder.modified("a")
+    assert changed is None or abs(changed - time.time()) < 60
 
 
 def test_obstacles(tmp_path):
