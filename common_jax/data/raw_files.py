@@ -51,8 +51,8 @@ class RawFiles:
 
     def text_of(self, path: str | Path, name: str, compute: Callable[[], str]) -> str:
         """A property of a file by its name; as `describe`."""
-        is_text = lambda value: isinstance(value, str)
-        return self._stored([os.path.abspath(path), name], path, name, lambda _: compute(), is_text)
+        key = [os.path.abspath(path), name]
+        return self._stored(key, path, name, lambda _: compute(), _is_text)
 
     def _stored(
         self,
@@ -140,6 +140,10 @@ def text_of(path: str | Path, name: str, compute: Callable[[], str]) -> str:
     """
     files = _records.get()
     return compute() if files is None else files.text_of(path, name, compute)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _is_identity(value: Any) -> bool:

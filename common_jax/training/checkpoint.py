@@ -148,9 +148,11 @@ class Checkpoints:
         aside = self._set_damaged_aside()
         while (step := self.latest) is not None:
             try:
-                restored, damage = self._read(step, abstract), ""
+                restored = self._read(step, abstract)
+                damage = ""
             except UnreadableError as error:
-                restored, damage = None, str(error)
+                restored = None
+                damage = str(error)
             message = "; ".join(filter(None, gather_from_all(functools.partial(str, damage))))
             if restored is not None and not message:
                 return restored

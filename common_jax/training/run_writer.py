@@ -101,7 +101,8 @@ class RunWriter(RunFolder):
         optimizer = config.optimizer.scheduled(config.train.steps)
         if config.optimizer.derives_cooldown and self.has_begun and not new_schedule:
             optimizer = self.scheduled_optimizer(type(config))
-            new, old = config.optimizer.cooldown, optimizer.cooldown
+            new = config.optimizer.cooldown
+            old = optimizer.cooldown
             require(
                 new == old,
                 f"{self.path}: optimizer.cooldown={new:g}, not the run's {old:g}: --new_schedule "
