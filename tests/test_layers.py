@@ -90,7 +90,7 @@ def test_heavy_modules_are_imported_in_functions_and_the_servers_extra_by_server
 
 def test_nothing_above_io_asks_whether_a_folder_is_in_a_bucket():
     """`common_jax.io.folder.Folder` answers by doing."""
-    asks = {"in_bucket", "BucketPath", "BucketFolder", "DiskFolder"}
+    asks = {"in_bucket", "BucketPath", "BucketFolder"}
     for path, tree in trees().items():
         name = path.relative_to(ROOT).as_posix()
         if name.startswith(("common_jax/io/", "launch/watch/")):

@@ -281,7 +281,7 @@ def prepare(
         _log.info("waiting for another process that prepares %s", path)
 
     try:
-        if path.is_dir() and cache.is_complete(name, _FINGERPRINT):
+        if path.is_dir() and name in cache.complete(_FINGERPRINT):
             return path
         local.mkdir(parents=True, exist_ok=True)
         with lock.held(local / f"{name}.lock", waiting):
@@ -305,7 +305,7 @@ def prepare(
                     raise
 
             # Publish it for other machines.
-            if not cache.is_complete(name, _FINGERPRINT):
+            if name not in cache.complete(_FINGERPRINT):
                 _log.info("uploading the prepared corpus to %s", cache.path / name)
                 cache.publish(path, name, last=_FINGERPRINT)
     except OSError as error:
@@ -320,7 +320,7 @@ def is_prepared(cache_dir: str | Path, fingerprint: Mapping[str, Any]) -> bool:
     """Whether `prepare` has built the folder for a fingerprint."""
     name = _folder_name(_fingerprint_text(fingerprint))
     cache = _cache(cache_dir)
-    return any(folder.is_complete(name, _FINGERPRINT) for folder in (cache.local, cache))
+    return any(name in folder.complete(_FINGERPRINT) for folder in (cache.local, cache))
 
 
 def _fingerprint_text(fingerprint: Mapping[str, Any]) -> str:
@@ -338,7 +338,7 @@ def _folder_name(text: str) -> str:
 def _fetch(cache: Folder, name: str, folder: Path) -> bool:
     """Copies a folder of the cache that is not on this machine; returns whether there is one.
     Raises UserError for damage."""
-    if not cache.is_complete(name, _FINGERPRINT):
+    if name not in cache.complete(_FINGERPRINT):
         return False
     source = cache.path / name
     _log.info("fetching the prepared corpus from %s", source)

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import io
 import shutil
 import tempfile
 import time
@@ -10,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from common_jax.io.folder import COMMITTED, Appended, DiskFolder, Folder, Mirror
+from common_jax.io.folder import COMMITTED, Folder, Mirror
 from common_jax.io.lock import Lease, Version
 from common_jax.io.paths import CACHE, AnyPath, cache_of, expand_user
 
@@ -22,20 +23,17 @@ class BucketFolder(Folder):
     """A folder in a bucket, where nothing is renamed, and each file is written as a whole."""
 
     look_seconds = 30.0  # as each reads the whole file
+    _scratch = None
 
-    def append(self, name: str) -> Appended:
-        """Opens a file of this machine, of which the object is a copy from time to time."""
+    def append(self, name: str) -> io.FileIO:
         return _AppendedObject(self.path / name)
 
     def replace(self, name: str, content: bytes) -> None:
         (self.path / name).write_bytes(content)
 
     def publish(self, source: AnyPath, name: str, last: str = "") -> None:
-        files = {
-            path.relative_to(source).as_posix(): path
-            for path in source.rglob("*")
-            if path.is_file()
-        }
+        paths = [path for path in source.rglob("*") if path.is_file()]
+        files = {path.relative_to(source).as_posix(): path for path in paths}
         final = files.pop(last, None)
         _copy_all(files, self.path / name)
         if final is not None:
@@ -44,14 +42,8 @@ class BucketFolder(Folder):
     def remove(self, name: str) -> None:
         cast(Any, self.path / name).rmtree(missing_ok=True)
 
-    def complete(self) -> list[str]:
-        return [file.parent.name for file in self.path.glob(f"*/{COMMITTED}")]
-
-    def is_complete(self, name: str, last: str) -> bool:
-        return (self.path / name / last).is_file()
-
-    def being_written(self, name: str) -> list[AnyPath]:
-        return [self.path / name]
+    def complete(self, last: str = COMMITTED) -> list[str]:
+        return [file.parent.name for file in self.path.glob(f"*/{last}")]
 
     def _lock(self, name: str, locks: contextlib.ExitStack, keep: bool) -> str:
         lease = Lease(self.path, ObjectRecord(self.path / name))
@@ -60,22 +52,17 @@ class BucketFolder(Folder):
             locks.callback(lease.release)
         return holder
 
-    @property
-    def _scratch(self) -> None:
-        return None
-
     def mirror(self) -> Mirror:
         return _UploadedMirror(self.path)
 
     @property
-    def local(self) -> DiskFolder:
-        return DiskFolder(Path(expand_user(CACHE)))
+    def local(self) -> Folder:
+        return Folder(Path(expand_user(CACHE)))
 
     def fetch(self, name: str, target: Path) -> None:
         _download(self.path / name, target)
 
     def fill(self, first: Callable[[], Any], every: Callable[[], Any]) -> None:
-        """The first process fills it; every other one then fetches what is there."""
         first()
         every()
 
@@ -107,38 +94,30 @@ class ObjectRecord:
         return self._key.write_unguarded(content or None, generation)
 
 
-class _AppendedObject:
-    """A file in the cache; `_UPLOAD_SECONDS` after the last time at the earliest, by `flush` and by
-    `close`, the object is replaced by it."""
+class _AppendedObject(io.FileIO):
+    """A file in the cache; the object is replaced by it when it is flushed or closed, and while it
+    grows, after `_UPLOAD_SECONDS`."""
 
     def __init__(self, path: AnyPath):
         self._path = path
         self._local = cache_of(path) / path.name
         self._local.write_bytes(path.read_bytes() if path.exists() else b"")
-        self._file = self._local.open("ab", buffering=0)
-        self.name = str(self._local)
-        self.fileno = self._file.fileno
         self._uploaded = self._local.stat().st_size
         self._uploaded_at = time.monotonic()
+        super().__init__(str(self._local), "ab")
 
-    def write(self, content: bytes) -> int:
-        count = self._file.write(content)
+    def write(self, content: Any) -> int:
+        count = super().write(content)
         if time.monotonic() - self._uploaded_at > _UPLOAD_SECONDS:
             self.flush()
         return count
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # which `close` calls
         content = self._local.read_bytes()
         if len(content) > self._uploaded:
             self._path.write_bytes(content)
             self._uploaded = len(content)
             self._uploaded_at = time.monotonic()
-
-    def close(self) -> None:
-        try:
-            self.flush()
-        finally:
-            self._file.close()
 
 
 class _UploadedMirror(Mirror):

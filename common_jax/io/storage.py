@@ -2,7 +2,7 @@
 
 import os
 
-from common_jax.io.folder import DiskFolder, Folder
+from common_jax.io.folder import Folder
 from common_jax.io.paths import as_path, in_bucket
 
 
@@ -17,4 +17,4 @@ def folder_of(path: str | os.PathLike[str]) -> Folder:
         from common_jax.io.bucket_folder import BucketFolder  # slow to import
 
         return BucketFolder(located)
-    return DiskFolder(located)
+    return Folder(located)

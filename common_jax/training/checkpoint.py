@@ -263,8 +263,9 @@ class Checkpoints:
     def _seal_unfinished(self) -> None:
         """Adds checksums before Orbax completes the step."""
         guards.require(self._folder)
-        for path in self._saved.being_written(str(self._saving)):
-            checksums.seal(path, leave=_LATE)
+        for name in self._saved.unfinished():
+            if name.partition(".")[0] == str(self._saving):
+                checksums.seal(self._folder / name, leave=_LATE)
 
     @first_process_only
     def _write_metrics(self, step: int, metrics: dict[str, float]) -> None:
