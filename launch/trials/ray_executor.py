@@ -45,7 +45,7 @@ def run_on_ray(
     # Connect to the cluster.
     os.environ.update({name: os.environ.get(name, value) for name, value in _SETTINGS.items()})
     try:
-        import ray
+        import ray.tune
     except ImportError as error:
         raise missing_extra(
             "--executor ray: Ray is not installed; this executor", "cluster"
