@@ -105,7 +105,7 @@ class Folder:
         """
         target = self.path / name
         try:
-            os.rename(source, target)
+            os.replace(source, target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise

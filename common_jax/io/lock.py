@@ -87,7 +87,7 @@ def lock_file(file: Path, locks: contextlib.ExitStack) -> str:
     return ""
 
 
-def lease_folder(file: Path) -> Path:
+def lease_folder(file: AnyPath) -> AnyPath:
     """The folder of the lease of a file on a disk without locks."""
     return file.with_name(f"{file.name}.lease")
 
