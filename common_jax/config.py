@@ -27,7 +27,7 @@ from common_jax.fields import (
     to_mapping,
 )
 from common_jax.io.files import names_in
-from common_jax.io.paths import expand_user, in_bucket
+from common_jax.io.paths import expand_user
 from common_jax.renames import current_class, with_current_keys
 
 T = TypeVar("T")
@@ -284,8 +284,7 @@ class SplitsConfig(SourceConfig):
     def names_of(self, split: str) -> list[str]:
         """The names in `train`, `dev` or `test` (`names_in`)."""
         folder = expand_user(self.dir, "data.dir") if self.source == "files" else None
-        is_here = folder is not None and not in_bucket(folder)
-        return names_in(getattr(self, split), f"data.{split}", folder if is_here else None)
+        return names_in(getattr(self, split), f"data.{split}", folder)
 
     @property
     def column_fields(self) -> tuple[str, ...]:

@@ -11,10 +11,11 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from common_jax.errors import Interrupted, UserError
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import AnyPath, as_path, disk_path
+from common_jax.io.storage import folder_of
 from common_jax.numerics import remove_variables
 from launch.exits import exit_process
 from launch.failures import failure
@@ -88,28 +89,17 @@ def natural(text: str) -> int:
 
 
 def folder(text: str) -> AnyPath:
-    """Argument type: a folder, on a disk or in a bucket."""
+    """Argument type: a folder."""
     if not text:
         raise argparse.ArgumentTypeError("name a folder")
     return as_path(text)
 
 
-def disk_path(text: str) -> Path:
-    """Argument type: a path on a disk."""
-    if in_bucket(text):
-        raise UserError(f"{text}: must be on a disk, not in a bucket")
-    return cast(Path, as_path(text))
-
-
 def output_file(text: str) -> AnyPath:
-    """Argument type: a file to write, in a folder that exists or in a bucket."""
+    """Argument type: a file that can be written in a folder that exists."""
     path = as_path(text)
-    if in_bucket(path):
-        return path
-    if os.path.isdir(path):
-        raise argparse.ArgumentTypeError(f"{path} is a folder; name a file")
-    if not os.path.isdir(path.absolute().parent):
-        raise argparse.ArgumentTypeError(f"there is no folder {path.absolute().parent}")
+    if obstacle := folder_of(path.parent).obstacle(path.name):
+        raise argparse.ArgumentTypeError(obstacle)
     return path
 
 

@@ -88,6 +88,19 @@ def test_heavy_modules_are_imported_in_functions_and_the_servers_extra_by_server
     assert users and all(name.startswith(SERVERS) for name in users)
 
 
+def test_nothing_above_io_asks_whether_a_folder_is_in_a_bucket():
+    """`common_jax.io.folder.Folder` answers by doing."""
+    asks = {"in_bucket", "BucketPath", "BucketFolder"}
+    for path, tree in trees().items():
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith("common_jax/io/"):
+            continue
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not names & asks, name
+        text = path.read_text("utf-8").replace("gs://BUCKET", "")  # of help
+        assert "gs://" not in text, name
+
+
 def test_configs_and_readers_of_prepared_corpora_load_nothing_that_builds_one():
     uses = imports("functions, TYPE_CHECKING")
 

@@ -11,7 +11,7 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jaxtyping import Bool, Int, Int32, Int64
@@ -19,8 +19,9 @@ from jaxtyping import Bool, Int, Int32, Int64
 from common_jax.data import raw_files
 from common_jax.errors import UserError
 from common_jax.io import checksums, guards, lock
-from common_jax.io.copies import cache_on_disk, download, upload
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.folder import Folder
+from common_jax.io.paths import expand_user
+from common_jax.io.storage import folder_of
 
 _FORMAT = 1
 _DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -246,9 +247,9 @@ def prepare(
     and renamed when it is complete: a second process waits for the first, and starts anew after a
     killed one.
 
-    With a `cache_dir` in a bucket the folder is on this machine's disk, in
-    `common_jax.io.copies.CACHE`: fetched from the bucket and verified if it is there, else built
-    and uploaded.
+    If programs cannot open files in `cache_dir`, as in a bucket, the folder is on this machine's
+    disk, in `Folder.local`: fetched from `cache_dir` and verified if it is there, else built and
+    published there.
 
     Args:
       cache_dir: "~" is the home folder.
@@ -260,25 +261,27 @@ def prepare(
       UserError: if `cache_dir` cannot be written, or by `build`.
     """
     text = _fingerprint_text(fingerprint)
-    path = _folder(cache_dir, text)
-    shared = _shared(cache_dir, text)  # None without a bucket
-    cache_dir = path.parent
-    unfinished = cache_dir / f"{path.name}.tmp"
+    name = _folder_name(text)
+    cache = _cache(cache_dir)
+    local = cast(Path, cache.local.path)
+    path = local / name
+    unfinished = local / f"{name}.tmp"
+
+    def waiting() -> None:
+        _log.info("waiting for another process that prepares %s", path)
+
     try:
-        if path.is_dir() and shared is None:
+        if path.is_dir() and name in cache.complete(_FINGERPRINT):
             return path
-        cache_dir.mkdir(parents=True, exist_ok=True)
-
-        def waiting() -> None:
-            _log.info("waiting for another process that prepares %s", path)
-
-        with lock.held(cache_dir / f"{path.name}.lock", waiting):
+        local.mkdir(parents=True, exist_ok=True)
+        with lock.held(local / f"{name}.lock", waiting):
+            # Build it, or fetch it from the cache.
             if not path.is_dir():
                 shutil.rmtree(unfinished, ignore_errors=True)
                 unfinished.mkdir()
-                _log_other_formats(cache_dir, fingerprint)
+                _log_other_formats(local, fingerprint)
                 try:
-                    if shared is None or not _fetch(shared, unfinished):
+                    if not _fetch(cache, name, unfinished):
                         build(unfinished)
                         checksums.seal(unfinished, leave=NOT_CONTENT)
                         (unfinished / _FINGERPRINT).write_text(text + "\n", "utf-8")
@@ -287,12 +290,14 @@ def prepare(
                 except BaseException:
                     shutil.rmtree(unfinished, ignore_errors=True)
                     raise
-            if shared is not None and not (shared / _FINGERPRINT).exists():
-                _log.info("uploading the prepared corpus to %s", shared)
-                upload(path, shared, last=_FINGERPRINT)
+
+            # Publish it for other machines.
+            if name not in cache.complete(_FINGERPRINT):
+                _log.info("uploading the prepared corpus to %s", cache.path / name)
+                cache.publish(path, name, last=_FINGERPRINT)
     except OSError as error:
         raise UserError(
-            f"data.cache_dir={cache_dir}: cannot prepare a corpus there: "
+            f"data.cache_dir={local}: cannot prepare a corpus there: "
             f"{error.strerror or error}; name a folder that can be written and has room"
         ) from error
     return path
@@ -300,38 +305,33 @@ def prepare(
 
 def is_prepared(cache_dir: str | Path, fingerprint: Mapping[str, Any]) -> bool:
     """Whether `prepare` has built the folder for a fingerprint."""
-    text = _fingerprint_text(fingerprint)
-    shared = _shared(cache_dir, text)
-    on_disk = _folder(cache_dir, text).is_dir()
-    return on_disk or (shared is not None and (shared / _FINGERPRINT).exists())
+    name = _folder_name(_fingerprint_text(fingerprint))
+    cache = _cache(cache_dir)
+    return any(name in folder.complete(_FINGERPRINT) for folder in (cache.local, cache))
 
 
 def _fingerprint_text(fingerprint: Mapping[str, Any]) -> str:
     return json.dumps(fingerprint, sort_keys=True, ensure_ascii=False)
 
 
-def _folder(cache_dir: str | Path, text: str) -> Path:
-    """The folder for a fingerprint."""
-    return cache_on_disk(cache_dir) / _folder_name(text)
-
-
-def _shared(cache_dir: str | Path, text: str) -> AnyPath | None:
-    """The folder for a fingerprint in a bucket; None for a cache on a disk."""
-    return as_path(cache_dir) / _folder_name(text) if in_bucket(cache_dir) else None
+def _cache(cache_dir: str | Path) -> Folder:
+    return folder_of(expand_user(cache_dir, "data.cache_dir"))
 
 
 def _folder_name(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def _fetch(shared: AnyPath, folder: Path) -> bool:
-    """Copies a folder from a bucket; returns whether there is one. Raises UserError for damage."""
-    if not (shared / _FINGERPRINT).exists():
+def _fetch(cache: Folder, name: str, folder: Path) -> bool:
+    """Copies a folder of the cache that is not on this machine; returns whether there is one.
+    Raises UserError for damage."""
+    if name not in cache.complete(_FINGERPRINT):
         return False
-    _log.info("fetching the prepared corpus from %s", shared)
-    download(shared, folder)
+    source = cache.path / name
+    _log.info("fetching the prepared corpus from %s", source)
+    cache.fetch(name, folder)
     if damage := checksums.find_damage(folder):
-        raise UserError(f"{shared}: a damaged corpus ({damage}); delete it, to prepare it again")
+        raise UserError(f"{source}: a damaged corpus ({damage}); delete it, to prepare it again")
     return True
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import replace_text
-from common_jax.io.copies import cache_on_disk
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import AnyPath, expand_user
+from common_jax.io.storage import folder_of
 
 _FOLDER = "raw"  # in the cache
 _SETTLED = 2_000_000_000  # ns, the coarsest time stamps: a newer file may change with equal ones
@@ -34,8 +34,9 @@ class RawFiles:
     """
 
     def __init__(self, cache_dir: str | Path):
-        self._folder: AnyPath = cache_on_disk(cache_dir) / _FOLDER
-        self._corpora = as_path(cache_dir) / _FOLDER if in_bucket(cache_dir) else self._folder
+        cache = folder_of(expand_user(cache_dir, "data.cache_dir"))
+        self._folder = cache.local.path / _FOLDER
+        self._corpora = cache.path / _FOLDER
         self.identities: dict[str, dict[str, Any]] = {}
 
     def describe(self, path: str | Path) -> dict[str, Any]:
@@ -50,8 +51,8 @@ class RawFiles:
 
     def text_of(self, path: str | Path, name: str, compute: Callable[[], str]) -> str:
         """A property of a file by its name; as `describe`."""
-        is_text = lambda value: isinstance(value, str)
-        return self._stored([os.path.abspath(path), name], path, name, lambda _: compute(), is_text)
+        key = [os.path.abspath(path), name]
+        return self._stored(key, path, name, lambda _: compute(), _is_text)
 
     def _stored(
         self,
@@ -62,7 +63,8 @@ class RawFiles:
         is_valid: Callable[[Any], bool],
     ) -> Any:
         """The value `name` of the record `key`, computed only if the file has changed."""
-        before, record = os.stat(path), self._read(key)
+        before = os.stat(path)
+        record = self._read(key)
         stamp = [before.st_size, before.st_mtime_ns]
         if record.get("stamp") != stamp or not is_valid(record.get(name)):
             settled = time.time_ns() - before.st_mtime_ns > _SETTLED
@@ -99,7 +101,7 @@ class RawFiles:
 
     def _write(self, key: Any, record: Mapping[str, Any], folder: AnyPath | None = None) -> None:
         """Writes a record, unless the cache cannot be written."""
-        with contextlib.suppress(OSError, UserError):  # a UserError for a bucket
+        with contextlib.suppress(OSError, UserError):
             file = self._file(key, folder)
             file.parent.mkdir(parents=True, exist_ok=True)
             replace_text(file, json.dumps({"of": key, **record}) + "\n")
@@ -138,6 +140,10 @@ def text_of(path: str | Path, name: str, compute: Callable[[], str]) -> str:
     """
     files = _records.get()
     return compute() if files is None else files.text_of(path, name, compute)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _is_identity(value: Any) -> bool:

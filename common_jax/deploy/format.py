@@ -33,7 +33,7 @@ from common_jax.fields import from_mapping, require
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
-from common_jax.io.paths import NAMES, AnyPath, as_path, in_bucket
+from common_jax.io.paths import NAMES, AnyPath, as_path
 from common_jax.training.file_names import CONFIG, EXPORT, VOCABULARY
 
 VERSION = 1
@@ -94,7 +94,7 @@ class Export:
     def __init__(
         self, path: str | AnyPath, untrusted: bool = False, trusted_packages: Sequence[str] = ()
     ):
-        """Copies an export in a bucket or on a hub to the cache, and verifies the checksum of every
+        """Copies an export that is not on a disk to the cache, and verifies the checksum of every
         file.
 
         Args:
@@ -107,11 +107,11 @@ class Export:
             also without safetensors, for a class of another package, for a size of the config
             beyond the parameters, or for a card without the fields that a hub needs.
         """
-        if in_bucket(path) and not self.is_at(path):
-            raise UserError(self._missing(as_path(path)))
+        source = located(path)
         self.is_foreign = untrusted or is_foreign(path)
-        self.path = local_copy(located(path))
         with error_context(str(path)) if is_name(path) else contextlib.nullcontext():
+            self._require_manifest(source)
+            self.path = local_copy(source)
             self.manifest = self._verified()
             self.digests = checksums.digests(self.path)
             if self.is_foreign:
@@ -153,6 +153,14 @@ class Export:
         hint = "; it is a run: give it as --workdir" if run else ""
         return f"{path}: not an export (no {MANIFEST}){hint}"
 
+    @classmethod
+    def _require_manifest(cls, folder: AnyPath) -> None:
+        if not folder.is_dir():
+            what = "not a folder" if folder.exists() else f"no such folder; {NAMES}"
+            raise UserError(f"{folder}: {what}")
+        if not (folder / MANIFEST).is_file():
+            raise UserError(cls._missing(folder))
+
     @property
     def file(self) -> Path:
         """The file of the manifest."""
@@ -174,12 +182,6 @@ class Export:
         require_config(self.config_file, self.config(), size)
 
     def _read(self) -> Manifest:
-        if not os.path.isdir(self.path):
-            exists = os.path.exists(self.path)
-            what = "not a folder" if exists else f"no such folder; {NAMES}"
-            raise UserError(f"{self.path}: {what}")
-        if not self.file.is_file():
-            raise UserError(self._missing(self.path))
         saved = read_json(self.file)
         version = saved.get("version", int)
         if version > VERSION:

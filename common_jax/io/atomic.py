@@ -1,20 +1,18 @@
-"""Atomic replacement of files, moving of folders; write errors as one line."""
+"""Atomic replacement of files; write errors as one line."""
 
 import contextlib
 import json
 import os
 import re
-import secrets
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from common_jax.errors import Interrupted, UserError, causes
 from common_jax.io import guards
-from common_jax.io.paths import AnyPath, in_bucket
-
-PARTIAL = ".partial"  # end of the names of files that are being written
+from common_jax.io.bucket_state import service_error
+from common_jax.io.paths import AnyPath
+from common_jax.io.storage import folder_of
 
 
 @contextlib.contextmanager
@@ -48,8 +46,7 @@ def _system_reason(error: BaseException) -> str | None:
     for cause in chain:
         if isinstance(cause, OSError):
             return cause.strerror or str(cause)
-        bucket = sys.modules.get("common_jax.io.bucket")  # slow to import
-        if bucket and (reason := bucket.service_error(cause)):
+        if reason := service_error(cause):
             return reason
         if number := re.search(r"os_error_code='(\d+)'", str(cause)):  # TensorStore's
             return os.strerror(int(number[1]))
@@ -62,41 +59,10 @@ def replace_text(path: AnyPath, text: str) -> None:
 
 
 def replace_bytes(path: AnyPath, content: bytes) -> None:
-    """Replaces a file atomically; on an error, such as a full disk, the old file remains.
-
-    Of several processes that replace it at once, the last one's content remains.
-    """
-    if in_bucket(path):
-        path.write_bytes(content)
-        return
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
+    """Replaces a file atomically (`common_jax.io.folder.Folder.replace`)."""
+    folder_of(path.parent).replace(path.name, content)
 
 
 def write_json(path: AnyPath, value: Any) -> None:
     """Replaces a file atomically by the value as indented JSON."""
     replace_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def remove_folder(path: AnyPath) -> None:
-    """Deletes a folder, if it exists, as far as possible on a disk."""
-    if in_bucket(path):
-        path.rmtree(missing_ok=True)  # type: ignore[attr-defined]
-    else:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def move_folder(source: AnyPath, target: AnyPath) -> None:
-    """Renames a folder; copies and deletes one in a bucket."""
-    if not in_bucket(source):
-        shutil.move(source, target)
-        return
-    for file in source.rglob("*"):
-        (target / file.relative_to(source).as_posix()).write_bytes(file.read_bytes())
-    remove_folder(source)

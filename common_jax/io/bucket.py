@@ -12,7 +12,6 @@ import functools
 import io
 import itertools
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,15 +29,7 @@ from common_jax.io.bucket_state import State
 # are repeated until `BucketState` gives the bucket up, and are then tried once.
 _ATTEMPTS = {"new": 7, "answering": 1000, "given up": 1}
 _LONGEST_DELAY = {"new": "3s", "answering": "10s", "given up": "10s"}
-_REASON = re.compile(r"(?P<status>[A-Z_]+): (?P<text>.*?)( \[[a-z_]+=.*)?", re.DOTALL)
-_TRANSIENT = (
-    r"PERMISSION_DENIED|UNAUTHENTICATED|UNAVAILABLE|ABORTED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"
-)
 _NORMAL = ("404", "412")  # statuses of a missing object and of a precondition
-_CREDENTIALS = (
-    "credentials are those of the machine's service account, of GOOGLE_APPLICATION_CREDENTIALS, or "
-    "of gcloud auth application-default login"
-)
 
 
 @functools.lru_cache
@@ -57,7 +48,8 @@ def _without_advice() -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    saved = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
     try:
         yield
@@ -67,36 +59,12 @@ def _without_advice() -> Iterator[None]:
         os.close(null)
 
 
-def repeated_requests() -> int:
-    """The number of requests of this process that failed and were repeated, Orbax's included."""
-    metrics = ts.experimental_collect_matching_metrics("/tensorstore/kvstore/gcs/retries")
-    return sum(int(value.get("value", 0)) for metric in metrics for value in metric["values"])
-
-
 def _failures() -> Counter[str]:
     """The number of failed HTTP requests of this process, by status."""
     metrics = ts.experimental_collect_matching_metrics("/tensorstore/http/response_codes")
     counts = {value["code"]: value["value"] for metric in metrics for value in metric["values"]}
-    return Counter(
-        {code: n for code, n in counts.items() if code[0] in "45" and code not in _NORMAL}
-    )
-
-
-def service_error(error: BaseException) -> str | None:
-    """The reason of a TensorStore error if its service failed or denied a request; or None."""
-    match = re.search(rf"\b({_TRANSIENT}):", str(error)) if isinstance(error, ValueError) else None
-    return _reason(str(error)[match.start() :]) if match else None
-
-
-def _reason(text: str) -> str:
-    match = _REASON.fullmatch(text.strip())
-    reason = match["text"] if match else text
-    code = re.search(r"http_response_code='(\d+)'", text)
-    reason = " ".join(reason.split())[:300]
-    reason += f" (HTTP status {code[1]})" if code else ""
-    if match and match["status"] in ("PERMISSION_DENIED", "UNAUTHENTICATED"):
-        return f"no permission: {reason}; {_CREDENTIALS}"
-    return reason
+    failures = {code: n for code, n in counts.items() if code[0] in "45" and code not in _NORMAL}
+    return Counter(failures)
 
 
 class _Key:
@@ -106,7 +74,8 @@ class _Key:
         self.url = os.fspath(path)
         bucket, _, key = self.url.removeprefix("gs://").partition("/")
         self.name = key.strip("/")
-        self.bucket, self.folder = bucket, f"{self.name}/" if self.name else ""
+        self.bucket = bucket
+        self.folder = f"{self.name}/" if self.name else ""
 
     def result(self, request: Callable[[ts.KvStore], Any], size: int = 0) -> Any:
         """The result of a request; raises UserError if the service does not give one.
@@ -115,12 +84,15 @@ class _Key:
           size: in bytes, of which a MiB may take a second.
         """
         state = bucket_state.state_of(self.bucket, _failures)
-        send = lambda: request(_store(self.bucket, state.state))
+
+        def send() -> Any:
+            return request(_store(self.bucket, state.state))
+
         try:
             with _without_advice():
                 return state.answer(send, size / 2**20)
         except ValueError as error:
-            raise UserError(f"{self.url}: {_reason(str(error))}") from error
+            raise UserError(f"{self.url}: {bucket_state.reason(str(error))}") from error
 
     def read(self, unless: bytes | None = None) -> Any:
         """The object's `KvStore.ReadResult`; not read if it still has the generation `unless`."""
@@ -133,7 +105,10 @@ class _Key:
 
     def write_unguarded(self, content: bytes | None, if_equal: bytes | None = None) -> bytes:
         """As `write`, also without the lock of the folder."""
-        write = lambda store: store.write(self.name, content, if_equal=if_equal)
+
+        def write(store: ts.KvStore) -> Any:
+            return store.write(self.name, content, if_equal=if_equal)
+
         return self.result(write, len(content or b"")).generation
 
     def below(self, *, markers: bool = False) -> list[str]:
@@ -181,9 +156,13 @@ class _Objects(backend.Backend):
         return list(dict.fromkeys(name.partition("/")[0] for name in _Key(path).below()))
 
     def glob(self, path: Any) -> list[str]:
+        # Split the path before its first pattern.
         components = os.fspath(path).split("/")
         fixed = [*itertools.takewhile(lambda part: not set(part) & set("*?["), components)]
-        patterns, base = components[len(fixed) :], "/".join(fixed)
+        patterns = components[len(fixed) :]
+        base = "/".join(fixed)
+
+        # The paths of as many components, of files and of folders.
         names = (name.split("/") for name in _Key(base).below())
         paths = {tuple(n[: len(patterns)]) for n in names if len(n) >= len(patterns)}
         matching = (n for n in paths if all(map(fnmatch.fnmatchcase, n, patterns)))
@@ -215,7 +194,8 @@ class _Objects(backend.Backend):
         if not names:
             raise _missing(path)
         for name in sorted(names, key=lambda name: ("/" not in name, name), reverse=True):
-            key.url, key.name = f"{os.fspath(path)}/{name}", f"{key.folder}{name}"
+            key.url = f"{os.fspath(path)}/{name}"
+            key.name = f"{key.folder}{name}"
             key.write(None)
 
     def remove(self, path: Any) -> None:
@@ -250,7 +230,8 @@ class _Upload:
         self.close()
 
     def close(self) -> None:
-        key, self._key = self._key, None
+        key = self._key
+        self._key = None
         content: Any = self.getvalue() if key else b""  # type: ignore[attr-defined]
         super().close()  # type: ignore[misc]
         if key:

@@ -1,10 +1,14 @@
-"""Whether buckets answer: limits of waiting, a line on a long wait, buckets that are given up.
+"""Whether buckets answer: limits of waiting, a line on a long wait, buckets that are given up, and
+the reasons of errors.
 
 Of a bucket that stops answering, all requests together wait 300 seconds from the first of them on.
 Then it is given up: each further request is tried once, until one is answered.
 """
 
 import logging
+import os
+import re
+import sys
 import threading
 import time
 from collections import Counter
@@ -19,6 +23,16 @@ State = Literal["new", "answering", "given up"]
 SECONDS: dict[State, float] = {"new": 30.0, "answering": 300.0, "given up": 2.0}
 SHOWN_SECONDS = 30.0  # of waiting, after which a line says so
 TICK_SECONDS = 0.5  # between two looks at what other threads have learned
+
+# The text of a TensorStore error, and the statuses of a service that failed or denied a request.
+_REASON = re.compile(r"(?P<status>[A-Z_]+): (?P<text>.*?)( \[[a-z_]+=.*)?", re.DOTALL)
+_TRANSIENT = (
+    r"PERMISSION_DENIED|UNAUTHENTICATED|UNAVAILABLE|ABORTED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"
+)
+_CREDENTIALS = (
+    "credentials are those of the machine's service account, of GOOGLE_APPLICATION_CREDENTIALS, or "
+    "of gcloud auth application-default login"
+)
 
 _log = logging.getLogger(__name__)
 _states: dict[str, "BucketState"] = {}
@@ -37,10 +51,12 @@ class BucketState:
         Args:
           failures: the number of failed requests of this process so far, by HTTP status.
         """
-        self._name, self._failures = name, failures
+        self._name = name
+        self._failures = failures
         self.state: State = "new"
         self.silence = ""
-        self._mutex, self._pending = threading.Lock(), 0
+        self._mutex = threading.Lock()
+        self._pending = 0
         self._since = 0.0  # of the first pending request, or of an answer after it
         self._before = Counter[str]()  # failures when it began to be slow
         self._shown = False
@@ -62,16 +78,23 @@ class BucketState:
           ValueError: of TensorStore, if the service refuses the request; or fails always, before
             its first answer and once it is given up.
         """
-        state, began = self.state, time.monotonic()
+        # Count the request; those that are pending together share the limit of the first.
+        state = self.state
+        began = time.monotonic()
         with self._mutex:
             if not self._pending:
-                self._since, self._before = began, Counter()
+                self._since = began
+                self._before = Counter()
             self._pending += 1
             first = began if state == "given up" else self._since
+
+        # An answer ends the silence of all.
         try:
             answer = self._wait(send(), state, first, seconds)
-            self.state, self._shown = "answering", False
-            self._since, self._before = time.monotonic(), Counter()
+            self.state = "answering"
+            self._shown = False
+            self._since = time.monotonic()
+            self._before = Counter()
             return answer
         finally:
             with self._mutex:
@@ -81,7 +104,8 @@ class BucketState:
         """Ends the waits of all threads."""
         if self.state == "answering":
             reason = f"{self._reason()} for {self.silent_seconds:.0f} s"
-            self.state, self.silence = "given up", f"gs://{self._name}: {reason}"
+            self.state = "given up"
+            self.silence = f"gs://{self._name}: {reason}"
 
     def _wait(self, future: Any, state: State, first: float, seconds: float) -> Any:
         """Waits as `answer`, from the time `first` on; `seconds` longer if no request fails."""
@@ -129,6 +153,13 @@ def lost_bucket() -> str:
     return next((state.silence for state in states if state.state == "given up"), "")
 
 
+def silence_of(path: str | os.PathLike[str]) -> str:
+    """The `BucketState.silence` of the bucket in which a path is; "" if that is not given up."""
+    bucket = os.fspath(path).removeprefix("gs://").partition("/")[0]
+    state = _states.get(bucket) if os.fspath(path).startswith("gs://") else None
+    return state.silence if state and state.state == "given up" else ""
+
+
 def give_up_silent(seconds: float) -> str:
     """Gives up buckets that have not answered a pending request for so long; returns
     `lost_bucket`."""
@@ -136,3 +167,33 @@ def give_up_silent(seconds: float) -> str:
         if state.silent_seconds >= seconds:
             state.give_up()
     return lost_bucket()
+
+
+def repeated_requests() -> int:
+    """The number of requests of this process that failed and were repeated, Orbax's included."""
+    tensorstore = sys.modules.get("tensorstore")  # slow to import
+    if tensorstore is None:
+        return 0
+    retries = "/tensorstore/kvstore/gcs/retries"
+    metrics = tensorstore.experimental_collect_matching_metrics(retries)
+    return sum(int(value.get("value", 0)) for metric in metrics for value in metric["values"])
+
+
+def service_error(error: BaseException) -> str | None:
+    """The reason of a TensorStore error if its service failed or denied a request; or None."""
+    text = str(error)
+    if not isinstance(error, ValueError) or "os_error_code=" in text:  # of a disk
+        return None
+    match = re.search(rf"\b({_TRANSIENT}):", text)
+    return reason(text[match.start() :]) if match else None
+
+
+def reason(text: str) -> str:
+    """The reason in the text of a TensorStore error, in one line."""
+    match = _REASON.fullmatch(text.strip())
+    found = " ".join((match["text"] if match else text).split())[:300]
+    if code := re.search(r"http_response_code='(\d+)'", text):
+        found += f" (HTTP status {code[1]})"
+    if match and match["status"] in ("PERMISSION_DENIED", "UNAUTHENTICATED"):
+        return f"no permission: {found}; {_CREDENTIALS}"
+    return found

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import Any
 
-from common_jax.io.atomic import PARTIAL, replace_text
+from common_jax.io.atomic import replace_text
+from common_jax.io.folder import PARTIAL
 from common_jax.io.paths import AnyPath, as_path, in_bucket
 
 NAME = "checksums.json"
@@ -23,10 +24,13 @@ def seal(folder: AnyPath, leave: Collection[str] = ()) -> None:
       folder: its files, at any depth, have their final content.
       leave: names of files, at any depth, to skip.
     """
+    # The names of the new files.
     files = _read(folder) if (folder / NAME).exists() else {}
     names = sorted(path.relative_to(folder).as_posix() for path in files_in(folder))
     names = [name for name in names if not name.endswith(PARTIAL)]  # left by a killed process
     new = [n for n in names if n not in files and PurePosixPath(n).name not in {*leave, NAME}]
+
+    # Their checksums.
     with ThreadPoolExecutor() as pool:  # hashing lets other threads run
         files.update(zip(new, pool.map(lambda name: describe(folder / name), new), strict=True))
     content = json.dumps({"sha256": _digest(files), "files": files}, indent=1)
@@ -57,6 +61,7 @@ def find_damage(folder: AnyPath, under: str = "", listed: Iterable[str] = ()) ->
     Raises:
       PermissionError: if a file cannot be read, which is no evidence of damage.
     """
+    # The list of files.
     if not folder.is_dir():
         return "a file, not a folder" if folder.exists() else "missing"
     if not any(folder.iterdir()):
@@ -67,10 +72,14 @@ def find_damage(folder: AnyPath, under: str = "", listed: Iterable[str] = ()) ->
         raise
     except (OSError, ValueError, RecursionError) as error:
         return f"{NAME}: {_reason(error)}"
+
+    # Files that it does not list.
     candidates = (path for name in listed for path in (folder / name, *files_in(folder / name)))
     present = {path.relative_to(folder).as_posix() for path in candidates if path.is_file()}
     if unlisted := sorted(present - files.keys()):
         return f"{unlisted[0]}: has no checksum"
+
+    # Files with another content.
     names = sorted(name for name in files if name.startswith(under))
     with ThreadPoolExecutor() as pool:
         wrong = pool.map(lambda name: _difference(folder / name, files[name]), names)
@@ -110,23 +119,19 @@ def _digest(files: dict[str, Any]) -> str:
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """A file's size in bytes and the SHA-256 of its content."""
-    if in_bucket(path):
-        content = as_path(path).read_bytes()
-        return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    with open(path, "rb") as file:
+    with as_path(path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+        return {"bytes": file.seek(0, os.SEEK_END), "sha256": digest}
 
 
 def _difference(path: AnyPath, expected: dict[str, Any]) -> str | None:
     try:
-        if in_bucket(path):
-            return None if describe(path) == expected else "not the bytes that were saved"
-        mode, size = path.stat().st_mode, path.stat().st_size
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            return "neither a file nor a folder"
-        if path.is_file() and size != expected["bytes"]:
-            return f"{size:,} bytes, not {expected['bytes']:,}"
+        if not in_bucket(path):  # where it would be read as a whole
+            status = path.stat()
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+                return "neither a file nor a folder"
+            if path.is_file() and status.st_size != expected["bytes"]:
+                return f"{status.st_size:,} bytes, not {expected['bytes']:,}"
         return None if describe(path) == expected else "not the bytes that were saved"
     except PermissionError:
         raise

@@ -47,7 +47,7 @@ def names_in(value: str, key: str, folder: str | Path | None = None) -> list[str
     Raises:
       UserError: if one is empty.
     """
-    if folder is not None and "," in value:
+    if folder is not None and not in_bucket(folder) and "," in value:
         path = Path(folder, value)
         if exists(path.parent, path.name) or file_endings(path):
             return [value]
@@ -115,7 +115,10 @@ def is_pattern(folder: Path, name: str) -> bool:
 
 def matches(folder: Path, pattern: str) -> list[Path]:
     """The paths that match, "train-2" before "train-10"."""
-    in_order = lambda name: [int(t) if t.isdecimal() else t for t in re.split("([0-9]+)", name)]
+
+    def in_order(name: str) -> list[int | str]:
+        return [int(t) if t.isdecimal() else t for t in re.split("([0-9]+)", name)]
+
     return [folder / name for name in sorted(glob.glob(pattern, root_dir=folder), key=in_order)]
 
 
@@ -172,7 +175,9 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
 
 def read_raw_lines(path: str | AnyPath) -> Iterator[bytes]:
     """As `read_lines`, but bytes."""
-    path, number, returns = as_path(path), 0, 0
+    path = as_path(path)
+    number = 0
+    returns = 0
     try:
         with open_bytes(path) as file:
             for number, line in enumerate(lines_of(file, path), start=1):

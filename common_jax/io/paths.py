@@ -4,6 +4,7 @@ A path in a bucket (`common_jax.io.bucket.BucketPath`) has pathlib's methods. No
 renamed, and a file there is written as a whole.
 """
 
+import hashlib
 import os
 import re
 from pathlib import Path, PurePath
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     AnyPath = PurePath
 
+CACHE = "~/.cache/conv-attention-jax"
+_COPIES = "bucket"  # in the cache
 GS = "gs://"
 HF, DEMO = "hf://", "demo:"  # of names of models (`common_jax.deploy.named`)
 NAMES = f"models also by name: {HF}OWNER/NAME@REVISION, {DEMO}NAME"
@@ -47,6 +50,14 @@ def as_path(path: str | os.PathLike[str]) -> AnyPath:
     )
 
 
+def disk_path(text: str) -> Path:
+    """The path of a text; raises UserError if it is not on a disk."""
+    path = as_path(text)
+    if in_bucket(path):
+        raise UserError(f"{text}: must be on a disk, not in a bucket")
+    return path
+
+
 def expand_user(path: str | os.PathLike[str], key: str = "") -> str:
     """A path with the home folder for "~".
 
@@ -68,3 +79,11 @@ def expand_user(path: str | os.PathLike[str], key: str = "") -> str:
 def in_bucket(path: str | os.PathLike[str]) -> bool:
     """Whether a path is in a bucket."""
     return os.fspath(path).startswith(GS)
+
+
+def cache_of(path: AnyPath) -> Path:
+    """The folder of this machine for copies of a path in a bucket."""
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:20]
+    folder = Path(expand_user(CACHE)) / _COPIES / digest
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

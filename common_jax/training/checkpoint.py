@@ -1,9 +1,8 @@
 """Checkpoints of parameters, optimizer state, step and data position.
 
-Orbax writes each step to a temporary folder and renames it; in a bucket, where nothing can be
-renamed, a last object marks a complete step. Checksums of all files are added. Restoring verifies
-them: training falls back to the newest intact step, and readers raise an error. Damaged steps are
-moved aside, never deleted.
+Orbax writes each step, which becomes complete at once (`common_jax.io.folder.Folder.complete`).
+Checksums of all files are added. Restoring verifies them: training falls back to the newest intact
+step, and readers raise an error. Damaged steps are moved aside, never deleted.
 """
 
 import contextlib
@@ -18,8 +17,10 @@ import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
 from common_jax.io import bucket_state, checksums, guards
-from common_jax.io.atomic import move_folder, remove_folder, replace_text, writing
-from common_jax.io.paths import AnyPath, in_bucket
+from common_jax.io.atomic import replace_text, writing
+from common_jax.io.folder import COMMITTED
+from common_jax.io.paths import AnyPath
+from common_jax.io.storage import folder_of
 from common_jax.training.best import comparable_score
 from common_jax.training.multihost import (
     broadcast_from_first,
@@ -33,7 +34,7 @@ from common_jax.training.state import TrainState
 from common_jax.training.task import Params
 
 _DELETED = ".deleted"  # Orbax moves old steps there first, so that a kill leaves none half deleted
-_LATE = ("_CHECKPOINT_METADATA", "commit_success.txt")  # Orbax writes these last
+_LATE = ("_CHECKPOINT_METADATA", COMMITTED)  # Orbax writes these last
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +69,11 @@ class Checkpoints:
 
     def __init__(self, run: RunFolder, best_metric: str, keep: int = 2, data: str = ""):
         run.require_path()
-        self._run, self._keep = run, keep
-        self._folder, self._damaged = run.checkpoints, run.damaged
+        self._run = run
+        self._keep = keep
+        self._folder = run.checkpoints
+        self._saved = folder_of(run.checkpoints)
+        self._damaged = run.damaged
         self._data = data
         self._comparable = functools.partial(comparable_score, name=best_metric)
         self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
@@ -144,9 +148,11 @@ class Checkpoints:
         aside = self._set_damaged_aside()
         while (step := self.latest) is not None:
             try:
-                restored, damage = self._read(step, abstract), ""
+                restored = self._read(step, abstract)
+                damage = ""
             except UnreadableError as error:
-                restored, damage = None, str(error)
+                restored = None
+                damage = str(error)
             message = "; ".join(filter(None, gather_from_all(functools.partial(str, damage))))
             if restored is not None and not message:
                 return restored
@@ -204,10 +210,11 @@ class Checkpoints:
             self._sealing.join(bucket_state.TICK_SECONDS)
             if not self._sealing.is_alive():
                 self._sealing = None
-            elif silence := self._silence:
+            elif silence := bucket_state.silence_of(self._folder):
                 raise UserError(f"{self._folder}: the last step is not saved ({silence})")
         if self._failure is not None:
-            failure, self._failure = self._failure, None
+            failure = self._failure
+            self._failure = None
             with self._writing():
                 raise failure
 
@@ -220,18 +227,15 @@ class Checkpoints:
         try:
             self.wait()
         finally:
-            saver, self._saver = self._saver, None
-            if saver is not None and not self._silence:  # Orbax would wait
+            saver = self._saver
+            self._saver = None
+            is_silent = bucket_state.silence_of(self._folder)
+            if saver is not None and not is_silent:  # Orbax would wait
                 with contextlib.suppress(Exception):  # `wait` has raised it
                     saver.close()
 
-    @property
-    def _silence(self) -> str:
-        return bucket_state.lost_bucket() if in_bucket(self._folder) else ""
-
     def _make_saver(self) -> ocp.CheckpointManager:
-        if in_bucket(self._folder):
-            _list_by_prefix()
+        _list_by_prefix()
         _lock_by_files()
         if is_first():
             self._remove_unfinished()
@@ -259,9 +263,9 @@ class Checkpoints:
     def _seal_unfinished(self) -> None:
         """Adds checksums before Orbax completes the step."""
         guards.require(self._folder)
-        name = str(self._saving) if in_bucket(self._folder) else f"{self._saving}.*tmp*"
-        for path in self._folder.glob(name):
-            checksums.seal(path, leave=_LATE)
+        for name in self._saved.unfinished():
+            if name.partition(".")[0] == str(self._saving):
+                checksums.seal(self._folder / name, leave=_LATE)
 
     @first_process_only
     def _write_metrics(self, step: int, metrics: dict[str, float]) -> None:
@@ -284,18 +288,14 @@ class Checkpoints:
             try:
                 with contextlib.suppress(OSError):  # the step has the other checksums
                     checksums.seal(self._folder / str(step))
-                remove_folder(self._folder / _DELETED)
+                self._saved.remove(_DELETED)
             except UserError as error:  # of a bucket
                 self._failure = error
 
     def _remove_unfinished(self) -> None:
         """Removes the files of a killed save or deletion."""
-        unfinished = [*self._folder.glob("*.orbax-checkpoint-tmp*"), self._folder / _DELETED]
-        if in_bucket(self._folder):
-            complete = {*map(str, self._run.steps)}
-            unfinished = [path for path in self._folder.glob("*") if path.name not in complete]
-        for path in unfinished:
-            remove_folder(path)
+        for name in {*self._saved.unfinished(), _DELETED}:
+            self._saved.remove(name)
 
     @first_process_only
     def _set_damaged_aside(self) -> int:
@@ -305,14 +305,20 @@ class Checkpoints:
 
     @first_process_only
     def _set_aside(self, step: int, damage: str) -> int:
-        target, count = self._damaged / str(step), 1
+        # A name that is not there yet.
+        source = self._folder / str(step)
+        target = self._damaged / str(step)
+        count = 1
         while target.exists():
             count += 1
             target = self._damaged / f"{step}-{count}"
+
+        # Move it.
         with self._writing():
             self._damaged.mkdir(exist_ok=True)
-            move_folder(self._folder / str(step), target)
-        _log.warning("%s: %s; set aside in %s", self._folder / str(step), damage, target)
+            folder_of(self._damaged).publish(source, target.name)
+            self._saved.remove(source.name)
+        _log.warning("%s: %s; set aside in %s", source, damage, target)
         return 1
 
     @contextlib.contextmanager

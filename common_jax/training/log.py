@@ -11,9 +11,9 @@ from typing import Any
 from tqdm import tqdm
 
 from common_jax.errors import UserError
-from common_jax.io.appending import open_to_append
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.progress import is_quiet
+from common_jax.io.storage import folder_of
 from common_jax.training.multihost import first_process_only, is_first
 from common_jax.training.run_folder import RunFolder, final_scores
 
@@ -68,7 +68,7 @@ class MetricsLog:
         with writing(self._path):
             lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
-            self._file = open_to_append(self._path)
+            self._file = folder_of(self._path.parent).append(self._path.name)
             self._files.callback(self._file.close)
             for name in self._names:
                 module = importlib.import_module(_TRACKERS)
@@ -104,7 +104,7 @@ class MetricsLog:
                 self._track({"step": step, **final_scores(metrics)})
 
     def flush(self) -> None:
-        """Uploads to a bucket what is not there yet."""
+        """Writes what is not in the folder yet, which may not be on a disk."""
         if is_first():
             with writing(self._path):
                 self._file.flush()

@@ -24,7 +24,7 @@ from common_jax.data.batches import Batch, Batches, stream
 from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
-from common_jax.io.paths import in_bucket
+from common_jax.io.storage import folder_of
 from common_jax.numerics import recorded_variables
 from common_jax.training.best import comparable_score
 from common_jax.training.checkpoint import Checkpoints, Position, Restored
@@ -107,12 +107,11 @@ def _require_metric(task: Task) -> None:
 
 
 def prepare_on_all(task: Task, workers: int | None = None) -> None:
-    """Prepares the corpus in all processes; with a cache in a bucket, the others fetch what the
-    first one has uploaded."""
+    """Prepares the corpus in all processes."""
     prepare = functools.partial(task.prepare, *[] if workers is None else [workers])
-    if in_bucket(task.config.data.cache_dir):
-        broadcast_from_first(prepare)
-    gather_from_all(prepare)
+    folder_of(task.config.data.cache_dir).fill(
+        first=lambda: broadcast_from_first(prepare), every=lambda: gather_from_all(prepare)
+    )
 
 
 def _require_same_config(config: Any) -> None:

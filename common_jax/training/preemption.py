@@ -85,10 +85,12 @@ class PreemptionHandler:
             self._interruptible = False
 
     def _handle(self, number: int, frame: object) -> None:
-        now, again = time.monotonic(), self.received is not None
+        now = time.monotonic()
+        again = self.received is not None
         echo = number != signal.SIGINT and now - self._last < ECHO_SECONDS
         leave_terminal()
-        self.received, self._last = number, now
+        self.received = number
+        self._last = now
         if self._interruptible or (again and not echo):
             raise Interrupted(number)
         signal.setitimer(signal.ITIMER_REAL, BUCKET_SECONDS, 1.0)

@@ -7,8 +7,9 @@ import jax
 import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
+from common_jax.io.bucket_state import service_error
 from common_jax.io.parameters import require_same
-from common_jax.io.paths import AnyPath, in_bucket
+from common_jax.io.paths import AnyPath
 
 Position = tuple[int, int]  # epoch and batch, the next to read
 
@@ -50,12 +51,9 @@ def read_state(path: AnyPath, abstract: Any, part: str = "") -> Any:
 
 
 def _unreadable(path: AnyPath, error: Exception) -> Exception:
-    """The error for a folder that Orbax cannot read: a UserError if the bucket's service failed."""
-    if in_bucket(path):
-        from common_jax.io.bucket import service_error
-
-        if reason := service_error(error):
-            return UserError(f"{path}: {reason}")
+    """The error for a folder that Orbax cannot read: a UserError if a bucket's service failed."""
+    if reason := service_error(error):
+        return UserError(f"{path}: {reason}")
     return UnreadableError(f"{path.name}: cannot be read: {error}")
 
 
@@ -75,5 +73,4 @@ def read_position(folder: AnyPath) -> tuple[Position, str]:
 def _leaves(tree: Any) -> dict[str, Any]:
     """Leaves by their "params/a/b" names."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    name = lambda path: jax.tree_util.keystr(path, simple=True, separator="/")
-    return {name(path): leaf for path, leaf in leaves}
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}

@@ -15,7 +15,8 @@ from common_jax.errors import UserError, error_context
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import AnyPath, as_path
+from common_jax.io.storage import folder_of
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.file_names import CONFIG, EXPORT, VOCABULARY
@@ -26,7 +27,6 @@ RESULT, END = "result.json", "end.json"
 # After a split's name:
 EXAMPLES, REFERENCES, SOURCES = ".examples.tsv", ".references", ".sources"
 _PREDICTIONS = ".predictions.*"
-_COMMITTED = "commit_success.txt"  # Orbax's, of a complete step in a bucket
 _RESULT = {  # fields of every result.json
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
     **{"metrics": dict[str, dict[str, float]], "versions": dict[str, str]},
@@ -34,7 +34,7 @@ _RESULT = {  # fields of every result.json
 
 
 class RunFolder:
-    """The folder of a run, on a disk or in a bucket.
+    """The folder of a run.
 
     Unless stated otherwise, methods raise a UserError for a file that is missing or damaged.
 
@@ -67,7 +67,8 @@ class RunFolder:
     @property
     def trained_by(self) -> str:
         """The other process that is training here; "" if there is none."""
-        return lock.acquire(self._lock, keep=False) if self._lock.exists() else ""
+        exists = self._lock.exists()
+        return folder_of(self.path).lock(self._lock.name, keep=False) if exists else ""
 
     def config(self) -> dict[str, Any]:
         """The config as nested values; raises UserError also for an unknown version."""
@@ -87,10 +88,7 @@ class RunFolder:
     @property
     def steps(self) -> list[int]:
         """The steps of the complete checkpoints, oldest first."""
-        if in_bucket(self.checkpoints):
-            names = [file.parent.name for file in self.checkpoints.glob(f"*/{_COMMITTED}")]
-        else:
-            names = [path.name for path in self.checkpoints.glob("*")]
+        names = folder_of(self.checkpoints).complete()
         return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]*", name))
 
     def data_digests(self) -> dict[str, str] | None:

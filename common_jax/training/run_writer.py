@@ -11,10 +11,10 @@ from typing import Any
 
 from common_jax.errors import Interrupted, UserError
 from common_jax.fields import require, to_mapping
-from common_jax.io import lock
-from common_jax.io.atomic import remove_folder, replace_text, write_json, writing
-from common_jax.io.copies import publish, unfinished
-from common_jax.io.paths import AnyPath, in_bucket
+from common_jax.io.atomic import replace_text, write_json, writing
+from common_jax.io.bucket_state import repeated_requests
+from common_jax.io.paths import AnyPath
+from common_jax.io.storage import folder_of
 from common_jax.training.example_results import to_tsv
 from common_jax.training.file_names import CONFIG
 from common_jax.training.multihost import (
@@ -71,7 +71,7 @@ class RunWriter(RunFolder):
         self._require_run()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            if holder := lock.acquire(self._lock):
+            if holder := folder_of(self.path).lock(self._lock.name):
                 raise UserError(
                     f"{self.path} is being trained by {holder}; wait for it, "
                     "or choose another --workdir"
@@ -84,7 +84,7 @@ class RunWriter(RunFolder):
                 self.end_file.unlink(missing_ok=True)
                 if not self.has_begun:  # of a start that failed
                     self.data_file.unlink(missing_ok=True)
-                    remove_folder(self.vocabulary)
+                    folder_of(self.path).remove(self.vocabulary.name)
                 write_json(self.config_file, {"version": VERSION, "config": values})
                 return self._lock.read_text(), cooldown
         except BaseException:
@@ -101,7 +101,8 @@ class RunWriter(RunFolder):
         optimizer = config.optimizer.scheduled(config.train.steps)
         if config.optimizer.derives_cooldown and self.has_begun and not new_schedule:
             optimizer = self.scheduled_optimizer(type(config))
-            new, old = config.optimizer.cooldown, optimizer.cooldown
+            new = config.optimizer.cooldown
+            old = optimizer.cooldown
             require(
                 new == old,
                 f"{self.path}: optimizer.cooldown={new:g}, not the run's {old:g}: --new_schedule "
@@ -140,7 +141,7 @@ class RunWriter(RunFolder):
 
     def release(self) -> None:
         """Lets other processes train here."""
-        lock.release(self._lock)
+        folder_of(self.path).unlock(self._lock.name)
 
     def adopt_data(self, task: Task) -> str:
         """Stores the vocabulary and the digests of the prepared data of a new run; for a resumed
@@ -164,7 +165,8 @@ class RunWriter(RunFolder):
         if recorded is not None:
             require_same_data(digests, recorded, f"{self.path} was trained on", task)
             return
-        with writing(self.path), unfinished(self.vocabulary) as folder:
+        parent = folder_of(self.path)
+        with writing(self.path), parent.building(self.vocabulary.name) as folder:
             task.write_vocabulary(folder)
             if self.vocabulary.exists():  # of a run without digests
                 require_same_data(
@@ -176,7 +178,7 @@ class RunWriter(RunFolder):
                     self.path,
                 )
             else:
-                publish(folder, self.vocabulary)
+                parent.publish(folder, self.vocabulary.name)
             write_json(self.data_file, {"sha256": digests})
 
     @first_process_only
@@ -198,11 +200,8 @@ class RunWriter(RunFolder):
         """Writes the result, which marks the run as finished."""
         with writing(self.path):
             write_json(self.result_file, result)
-        if in_bucket(self.path):
-            from common_jax.io.bucket import repeated_requests
-
-            if count := repeated_requests():
-                _log.warning("%s: %d requests failed and were repeated", self.path, count)
+        if count := repeated_requests():
+            _log.warning("%s: %d requests failed and were repeated", self.path, count)
 
     def restore(self, config: Any, texts: Mapping[str, str]) -> None:
         """Writes a run with this config from its `texts`, the result last."""

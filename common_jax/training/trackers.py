@@ -27,7 +27,7 @@ from common_jax.config import TRACKERS
 from common_jax.errors import missing_extra
 from common_jax.io import lock
 from common_jax.io.atomic import write_json
-from common_jax.io.copies import Mirror
+from common_jax.io.storage import folder_of
 from common_jax.processes import module_process
 from common_jax.training.run_folder import RunFolder, final_scores
 
@@ -81,7 +81,7 @@ class TensorBoard:
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto import event_pb2
 
-        self._mirror = Mirror(run.tensorboard)
+        self._mirror = folder_of(run.tensorboard).mirror()
         self._mirror.folder.mkdir(exist_ok=True)
         self._scalar = summary.scalar
         self._event = event_pb2.Event
@@ -116,7 +116,7 @@ class TrackerProcess:
 
     def __init__(self, name: str, run: RunFolder, start: int, config: Mapping[str, Any]):
         self._name = name
-        self._mirror = Mirror(run.tracker(name))
+        self._mirror = folder_of(run.tracker(name)).mirror()
         if start:
             self._mirror.fetch()  # the record that is continued
         self._folder = self._mirror.folder.resolve()

@@ -12,7 +12,7 @@ from launch.api.evaluation import EvaluationResult, evaluate
 from launch.api.explanation import Explanation, explain, load
 from launch.api.runs import Run, train
 from launch.api.sweeps import Sweep, plan_sweep, sweep
-from launch.trials.train import Executor
+from launch.trials.executor import Executor
 
 __all__ = [
     "Comparison",

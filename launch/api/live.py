@@ -8,15 +8,15 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from common_jax.compare.runs import Run, labelled
 from common_jax.document import Cell, Report, Section, Table, shown, without_empty
 from common_jax.errors import UserError
 from common_jax.io.json_files import read_json
-from common_jax.io.paths import AnyPath, in_bucket
+from common_jax.io.paths import AnyPath
+from common_jax.io.storage import folder_of
 from common_jax.io.threads import threaded_map
 from common_jax.training.best import comparable_score
 from common_jax.training.file_names import CONFIG, EXPORT
@@ -122,13 +122,14 @@ class LivePage:
         return Progress("running", "", steps, seconds_left(run.lines, steps))
 
     def _silent_seconds(self, run: Run) -> float:
-        """The time since a run wrote its log or a checkpoint; in a bucket, where files have no
-        times, since this process has found the log's last line."""
+        """The time since a run wrote its log or a checkpoint; where files have no times, since this
+        process has found the log's last line."""
         folder = run.workdir
-        if not in_bucket(folder.path):
-            return time.time() - max(
-                map(_written, (folder.config_file, folder.metrics_file, folder.checkpoints))
-            )
+        files = (folder.config_file, folder.metrics_file, folder.checkpoints)
+        times = [folder_of(folder.path).modified(file.name) for file in files]
+        written = [seconds for seconds in times if seconds is not None]
+        if written:
+            return time.time() - max(written)
         lines, since = self._grown.get(str(folder.path), (-1, 0.0))
         if lines != len(run.lines):
             since = time.monotonic()
@@ -140,7 +141,7 @@ def find(top: AnyPath) -> list[AnyPath]:
     """The folders of the runs at and below a folder; those of a sweep in its order, also before
     they begin."""
     found: dict[AnyPath, None] = {}
-    for folder, files in _folders(top):
+    for folder, files in folder_of(top).walk(leaf=CONFIG):
         if CONFIG in files and EXPORT not in files:
             found[folder] = None
         elif (listed := list_file(folder / TRIALS)).name in files:
@@ -148,27 +149,6 @@ def find(top: AnyPath) -> list[AnyPath]:
                 names = read_json(listed).get("names", list[str])
                 found.update(dict.fromkeys(folder / TRIALS / name for name in names))
     return [*found]
-
-
-def _folders(top: AnyPath) -> Iterator[tuple[AnyPath, set[str]]]:
-    """The folders at and below one, with the names of their files; on a disk without those inside
-    runs, hidden ones, and links to a folder above or to one that was there before."""
-    if in_bucket(top):
-        folders = collections.defaultdict[str, set[str]](set)
-        for name in cast(Any, top).key.below():
-            folder, _, file = name.rpartition("/")
-            folders[folder].add(file)
-        yield from ((top / folder if folder else top, files) for folder, files in folders.items())
-        return
-    seen = {*Path(os.path.realpath(top)).parents}
-    for folder, names, files in os.walk(top, followlinks=True):
-        real = Path(os.path.realpath(folder))
-        if real in seen:
-            names.clear()
-            continue
-        seen.add(real)
-        yield Path(folder), {*files}
-        names[:] = sorted(n for n in names if CONFIG not in files and not n.startswith((".", "__")))
 
 
 def seconds_left(lines: Sequence[Mapping[str, Any]], steps: int) -> float | None:
@@ -195,8 +175,8 @@ def _longest_gap(lines: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _written(path: AnyPath) -> float:
-    """The time when a file was written, or a folder changed; 0 if it is missing or in a bucket."""
-    return path.stat().st_mtime if path.exists() and not in_bucket(path) else 0.0
+    """The time when a file was written, or a folder changed; 0 if it is missing or not known."""
+    return folder_of(path.parent).modified(path.name) or 0.0
 
 
 def _recorded_end(run: Run, steps: int) -> Progress | None:

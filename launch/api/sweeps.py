@@ -20,9 +20,9 @@ from launch.api.messages import messages
 from launch.api.runs import Folder, Run
 from launch.pages import charts
 from launch.pages.html import to_fragment
+from launch.trials.executor import Executor
 from launch.trials.figure import caption, sweep_charts
 from launch.trials.status import TrialStatus, find, result_rows, write_results
-from launch.trials.train import Executor
 from launch.trials.train import train as train_trials
 from launch.trials.trials import Axis, Trial, grid_trials, require_own_folders
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,10 +28,10 @@ from common_jax.deploy.service import Service, service_of
 from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
-from common_jax.io.copies import publish
 from common_jax.io.json_files import read_json
 from common_jax.io.parameters import write_safetensors
-from common_jax.io.paths import AnyPath, as_path, in_bucket
+from common_jax.io.paths import AnyPath, as_path
+from common_jax.io.storage import folder_of
 from common_jax.training.config import read_task
 from common_jax.training.mesh import make_mesh
 from common_jax.training.run_folder import RunFolder
@@ -80,8 +78,8 @@ def export(request: ExportRequest) -> Manifest:
         lacks a choice, or the format does not support the model or the dtype.
     """
     out = request.out
-    target = as_path(out) if in_bucket(out) else Path(os.path.abspath(out))
-    if target.exists() if in_bucket(target) else os.path.lexists(target):
+    target = as_path(out).absolute()
+    if target.exists():
         raise UserError(f"{out}: already exists; choose another --out")
 
     # the model: the run's, with other options of decoding
@@ -107,13 +105,11 @@ def export(request: ExportRequest) -> Manifest:
     )
     with writing(out):
         target.parent.mkdir(parents=True, exist_ok=True)
-        disk = None if in_bucket(target) else target.parent
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=disk) as temporary:
-            folder = Path(temporary) / target.name
-            folder.mkdir()
+        parent = folder_of(target.parent)
+        with parent.building(target.name) as folder:
             _write_files(folder, request, service, parameters, manifest, library)
             checksums.seal(folder)
-            publish(folder, target, last=MANIFEST)
+            parent.publish(folder, target.name, last=MANIFEST)
     return manifest
 
 

@@ -11,7 +11,8 @@ from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.cli import Parser, command_line, configure_logging, disk_path, positive, run
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
-from launch.trials.train import Executor, add_executor, train
+from launch.trials.executor import Executor, add_executor
+from launch.trials.train import train
 
 if TYPE_CHECKING:
     from common_jax.document import Report

@@ -12,7 +12,8 @@ from common_jax.training.identity import SEED
 from launch.cli import module_command
 from launch.reproduce.spec import Scale
 from launch.reproduce.trials import ROW
-from launch.trials.train import Executor, train
+from launch.trials.executor import Executor
+from launch.trials.train import train
 from launch.trials.trials import Trial
 
 MODELS = "models"

@@ -15,7 +15,8 @@ from launch.cli import (
     positive,
     run,
 )
-from launch.trials.train import Executor, add_executor, log, summary
+from launch.trials.executor import Executor, add_executor
+from launch.trials.train import log, summary
 
 if TYPE_CHECKING:
     from launch.api.sweeps import Sweep

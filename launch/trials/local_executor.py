@@ -14,12 +14,10 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
 
 from common_jax.errors import UserError
 from common_jax.io.atomic import writing
-from common_jax.io.copies import cache_of
-from common_jax.io.paths import AnyPath, in_bucket
+from common_jax.io.storage import folder_of
 from launch.cli import module_command
 from launch.trials.status import find, record
 from launch.trials.trials import Trial
@@ -51,35 +49,35 @@ class Process:
         Raises:
           UserError: if the sweep's folder cannot be written.
         """
-        self._trial = trial
         with writing(trial.folder):
             trial.folder.mkdir(parents=True, exist_ok=True)
             trial.record.unlink(missing_ok=True)
-            self._log = trial.log if not in_bucket(trial.log) else disk_log(trial.log)
-            self._log_start = self._log.stat().st_size if self._log.exists() else 0
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    command(trial),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **(environment or {})},
-                    start_new_session=True,  # Ctrl-C reaches only this process, which forwards it
-                )
+            self._log = folder_of(trial.folder).append(trial.log.name)
+            self._log_start = os.path.getsize(self._log.name)
+            self._process = subprocess.Popen(
+                command(trial),
+                stdin=subprocess.DEVNULL,
+                stdout=self._log.fileno(),
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,  # Ctrl-C reaches only this process, which forwards it
+            )
 
     def wait(self, seconds: float) -> bool:
         """Waits at most `seconds`; returns whether the process has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         ended = self._process.poll() is not None
-        if ended and in_bucket(self._trial.log):
-            self._trial.log.write_bytes(self._log.read_bytes())
+        if ended:
+            self._log.close()
         return ended
 
     def stop(self) -> None:
         """Sends SIGTERM, on which training saves and stops, and waits for the end."""
         self._process.terminate()
         self._process.wait()
+        with contextlib.suppress(UserError):  # would hide the error that ended the sweep
+            self._log.close()
 
     @property
     def failure(self) -> str:
@@ -90,20 +88,12 @@ class Process:
         if status < 0:
             name = signal.Signals(-status).name
             return f"ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-        with self._log.open("rb") as log:
+        with open(self._log.name, "rb") as log:
             log.seek(self._log_start)
             output = log.read().decode(errors="replace").splitlines()
         lines = [line.strip() for line in output if line.strip()]
         errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         return [f"exit status {status}", *lines[-1:], *errors[-1:]][-1]
-
-
-def disk_log(log: AnyPath) -> Path:
-    """The file of this machine for a log in a bucket, to which it is copied when a process ends."""
-    file = cache_of(log) / log.name
-    if log.exists():
-        file.write_bytes(log.read_bytes())
-    return file
 
 
 def run_trial(

@@ -14,6 +14,7 @@ from typing import Any
 from common_jax.errors import Interrupted, UserError, missing_extra
 from common_jax.training.best import comparable_score
 from common_jax.training.preemption import PreemptionHandler
+from launch.trials.executor import Executor
 from launch.trials.local_executor import run_trial
 from launch.trials.status import find, record
 from launch.trials.trials import Trial
@@ -26,14 +27,7 @@ _SETTINGS = {
 
 
 def run_on_ray(
-    trials: Sequence[Trial],
-    folder: Path,
-    done: Callable[[Trial], None],
-    *,
-    jobs: int | None = None,
-    cpus: int = 1,
-    gpus: int | None = None,
-    asha: int | None = None,
+    trials: Sequence[Trial], folder: Path, executor: Executor, done: Callable[[Trial], None]
 ) -> None:
     """Runs trials on a Ray cluster.
 
@@ -43,68 +37,100 @@ def run_on_ray(
     Args:
       folder: of the sweep; Tune writes to it.
       done: called with each trial as it ends.
-      jobs: maximum number of concurrent trials; None is limited by the cluster's resources.
-      cpus, gpus: of one trial; `gpus` None is one GPU if the cluster has any.
-      asha: early stopping (Li et al. 2020) by `train.best_metric` on dev: the best quarter of the
-        trials that reach this step continues, and again at four times the step, and so on.
 
     Raises:
       UserError: if Ray is not installed or cannot be reached, or no machine has the resources.
       Interrupted: upon a request to stop; training since the last checkpoints is lost.
     """
+    # Connect to the cluster.
     os.environ.update({name: os.environ.get(name, value) for name, value in _SETTINGS.items()})
     try:
-        import ray
-        from ray import tune
+        import ray.tune
     except ImportError as error:
         raise missing_extra(
             "--executor ray: Ray is not installed; this executor", "cluster"
         ) from error
-
-    class Watch(tune.Callback):
-        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
-            ended = all_trials[trial.config["number"]]
-            if find(ended).state != "finished":
-                record(ended, "stopped")  # by the scheduler
-            done(ended)
-
-        def on_trial_error(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
-            done(all_trials[trial.config["number"]])
-
-        def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
-            if requests.received is not None:  # Ray can be interrupted only here
-                raise Interrupted(requests.received)
-
-    all_trials, requests = list(trials), PreemptionHandler()
     try:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"--executor ray: no cluster can be reached: {reason}") from error
+
+    # Train there; the handler of signals comes after Ray, which sets its own.
     try:
-        if gpus is None:
-            gpus = int(ray.cluster_resources().get("GPU", 0) > 0)
-        resources: dict[str, float] = {"cpu": cpus, **({"gpu": gpus} if gpus else {})}
+        resources = _resources(executor, ray.cluster_resources())
         _require_room(ray.nodes(), resources)
-        tuner = tune.Tuner(
-            tune.with_resources(
-                tune.with_parameters(_train, trials=all_trials, home=os.getcwd()), resources
-            ),
-            param_space={"number": tune.grid_search(list(range(len(all_trials))))},
-            tune_config=tune.TuneConfig(
-                metric="score",
-                mode="max",
-                max_concurrent_trials=jobs,
-                scheduler=_scheduler(all_trials, asha),
-            ),
-            run_config=tune.RunConfig(
-                name="tune", storage_path=str(folder.absolute()), callbacks=[Watch()], verbose=0
-            ),
-        )
-        with requests:  # after Ray, which sets its own handlers
-            _record_ends(tuner.fit(), all_trials)
+        preemption = PreemptionHandler()
+        tuner = _tuner(trials, folder, executor, resources, _Watch(trials, done, preemption))
+        with preemption:
+            _record_ends(tuner.fit(), trials)
     finally:
         ray.shutdown()
+
+
+class _Watch:
+    """Reports the ends of trials, and ends Tune upon a request to stop; the methods of a callback
+    of Tune."""
+
+    def __init__(
+        self,
+        trials: Sequence[Trial],
+        done: Callable[[Trial], None],
+        preemption: PreemptionHandler,
+    ):
+        self._trials = trials
+        self._done = done
+        self._preemption = preemption
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
+        ended = self._trials[trial.config["number"]]
+        if find(ended).state != "finished":
+            record(ended, "stopped")  # by the scheduler
+        self._done(ended)
+
+    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
+        self._done(self._trials[trial.config["number"]])
+
+    def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
+        if self._preemption.received is not None:  # Ray can be interrupted only here
+            raise Interrupted(self._preemption.received)
+
+
+def _resources(executor: Executor, available: Mapping[str, float]) -> dict[str, float]:
+    """The resources of a trial, by Ray's lower-case names."""
+    gpus = executor.gpus
+    if gpus is None:
+        gpus = int(available.get("GPU", 0) > 0)
+    return {"cpu": executor.cpus, **({"gpu": gpus} if gpus else {})}
+
+
+def _tuner(
+    trials: Sequence[Trial],
+    folder: Path,
+    executor: Executor,
+    resources: Mapping[str, float],
+    watch: _Watch,
+) -> Any:
+    """The tuner that trains the trials, each by its number."""
+    from ray import tune
+
+    callback = tune.Callback()  # its class is imported here only, as Ray takes seconds
+    for name in ("on_trial_complete", "on_trial_error", "on_step_end"):
+        setattr(callback, name, getattr(watch, name))
+    train = tune.with_parameters(_train, trials=[*trials], home=os.getcwd())
+    return tune.Tuner(
+        tune.with_resources(train, dict(resources)),
+        param_space={"number": tune.grid_search(list(range(len(trials))))},
+        tune_config=tune.TuneConfig(
+            metric="score",
+            mode="max",
+            max_concurrent_trials=executor.jobs,
+            scheduler=_scheduler(trials, executor.asha),
+        ),
+        run_config=tune.RunConfig(
+            name="tune", storage_path=str(folder.absolute()), callbacks=[callback], verbose=0
+        ),
+    )
 
 
 def _record_ends(results: Any, trials: Sequence[Trial]) -> None:
@@ -142,7 +168,8 @@ def _train(config: Mapping[str, int], trials: Sequence[Trial], home: str) -> Non
     from ray import tune
 
     os.chdir(home)
-    trial, reported = trials[config["number"]], 0
+    trial = trials[config["number"]]
+    reported = 0
     for _ in itertools.chain(run_trial(trial), [None]):
         lines = trial.workdir.validations()
         for line in lines[reported:]:

@@ -57,8 +57,8 @@ def find(trial: Trial) -> TrialStatus:
             for split, values in result["metrics"].items()
             for name, value in values.items()
         }
-        seconds, parameters = result["wall_seconds"], result["parameters"]
-        return TrialStatus("finished", result["steps"], metrics, seconds, parameters)
+        seconds = result["wall_seconds"]
+        return TrialStatus("finished", result["steps"], metrics, seconds, result["parameters"])
     lines = trial.workdir.metrics()
     dev = [line for line in lines if line.get("split") == "dev"]
     names = ("step", "split", "wall_seconds")

@@ -199,7 +199,8 @@ def require_own_folders(trials: Sequence[Trial]) -> None:
             f"{trial.workdir.path} has {taken} steps, more than train.steps="
             f"{trial.config.train.steps}: choose another --out",
         )
-        optimizer, steps = trial.config.optimizer, trial.config.train.steps
+        optimizer = trial.config.optimizer
+        steps = trial.config.train.steps
         if optimizer.derives_cooldown and trial.workdir.has_begun:
             old = trial.workdir.scheduled_optimizer(type(trial.config)).last_step
             if old != (new := optimizer.scheduled(steps).last_step):

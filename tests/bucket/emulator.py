@@ -21,6 +21,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from gcp_storage_emulator.server import create_server
 
+from common_jax.io import bucket, bucket_state
+
 BUCKET = "bucket"
 _WRITES = ("POST", "PUT", "DELETE")
 
@@ -160,7 +162,9 @@ def _error(status: HTTPStatus, reason: str) -> tuple[int, dict[str, str], bytes]
 
 @contextlib.contextmanager
 def running() -> Iterator[Service]:
-    """Starts a service on a free port, and stops it."""
+    """Starts a service on a free port, and stops it; this process forgets those before it."""
+    bucket._store.cache_clear()
+    bucket_state._states.clear()
     logging.getLogger("gcp_storage_emulator").setLevel(logging.CRITICAL)
     emulator = create_server("127.0.0.1", 0, in_memory=True, default_bucket=BUCKET)
     emulator.start()

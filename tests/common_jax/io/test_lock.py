@@ -11,14 +11,15 @@ import time
 
 import pytest
 
-from common_jax.io import lease, lock
+from common_jax.io import lock
+from common_jax.io.storage import folder_of
 
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch):
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(lease, "_RENEWAL_SECONDS", 0.06)
-    monkeypatch.setattr(lease, "_POLL_SECONDS", 0.03)
+    monkeypatch.setattr(lock, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(lock, "_RENEWAL_SECONDS", 0.06)
+    monkeypatch.setattr(lock, "_POLL_SECONDS", 0.03)
     monkeypatch.setattr(lock, "_warned", set())
 
 
@@ -31,20 +32,20 @@ def no_locks(request, monkeypatch):
 
 
 def lease_of(folder):
-    return lease.Lease(folder, lease.FolderRecord(folder / "lock.lease"))
+    return lock.Lease(folder, lock.FolderRecord(folder / "lock.lease"))
 
 
 def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, caplog):
-    files = [tmp_path / "lock", tmp_path / "corpus" / "lock"]
-    files[1].parent.mkdir()
-    for file in files:
-        assert lock.acquire(file) == "" == lock.acquire(file)
+    (tmp_path / "corpus").mkdir()
+    folders = [folder_of(tmp_path), folder_of(tmp_path / "corpus")]
+    for folder in folders:
+        assert folder.lock("lock") == "" == folder.lock("lock")
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert "this disk has no file locks" in record.getMessage()
-    assert files[0].read_text() == f"process {os.getpid()} on {os.uname().nodename}\n"
+    assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {os.uname().nodename}\n"
     assert lease_of(tmp_path).acquire().startswith(f"process {os.getpid()} on ")
-    for file in files:
-        lock.release(file)
+    for folder in folders:
+        folder.unlock("lock")
     assert lease_of(tmp_path).acquire() == ""
 
 
@@ -65,15 +66,15 @@ def test_a_context_waits_for_the_holder(tmp_path, no_locks):
     thread.join()
 
 
-HOLD = "import sys; from common_jax.io import lock; from pathlib import Path; \
-lock.acquire(Path(sys.argv[1])); print('held', flush=True); input()"
+HOLD = "import sys; from common_jax.io.storage import folder_of; \
+folder_of(sys.argv[1]).lock('lock'); print('held', flush=True); input()"
 
 
 def test_a_lock_is_held_until_its_process_ends(tmp_path):
-    command = [sys.executable, "-c", HOLD, str(tmp_path / "lock")]
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        assert lock.acquire(tmp_path / "lock").startswith(f"process {holder.pid} on ")
+        assert folder_of(tmp_path).lock("lock").startswith(f"process {holder.pid} on ")
         holder.kill()
         holder.wait()
-        assert lock.acquire(tmp_path / "lock") == ""
+        assert folder_of(tmp_path).lock("lock") == ""

@@ -1,0 +1,20 @@
+"""The folder of a path, on a disk or in a bucket."""
+
+import os
+
+from common_jax.io.folder import Folder
+from common_jax.io.paths import as_path, in_bucket
+
+
+def folder_of(path: str | os.PathLike[str]) -> Folder:
+    """The folder at a path.
+
+    Raises:
+      UserError: for a URL that is not in a bucket of Google Cloud Storage.
+    """
+    located = as_path(path)
+    if in_bucket(located):
+        from common_jax.io.bucket_folder import BucketFolder  # slow to import
+
+        return BucketFolder(located)
+    return Folder(located)
