@@ -146,6 +146,8 @@ def _load_parameters(path: str | AnyPath | Export, average: int, max_memory: flo
     source = source_of(path)
     task = read_task(source.folder)
     service = service_of(task)
+    if source.export is not None:
+        _require_rows(source.export, service.predictor_class, service.vocabulary)
     parameters = read_parameters(source, task, make_mesh(MeshConfig(data=1)), average)
     make = functools.partial(service.predictor, parameters.values, max_memory)
     return LoadedModel(source.folder.path, service.predictor_class, make)
@@ -155,12 +157,18 @@ def _load_programs(export: Export, max_memory: float) -> LoadedModel:
     from common_jax.deploy.stablehlo import ExportedPrograms
 
     cls, vocabulary, settings = _text_interface(export)
-    tables = cls.tables(vocabulary)
-    require_rows(export.path / PARAMETERS, export.path / VOCABULARY, tables)
+    _require_rows(export, cls, vocabulary)
     made_with = str(export.manifest.versions.get("jax", "0"))
     programs = ExportedPrograms(export.path, export.manifest.programs, made_with, export.digests)
     programs.memory = max_memory
     return _with_programs(export, cls, vocabulary, settings, programs)
+
+
+def _require_rows(export: Export, cls: type[Predictor], vocabulary: Any) -> None:
+    """Raises UserError if a table of the parameters has no row for an id of the vocabulary."""
+    parameters = export.path / PARAMETERS
+    if parameters.exists():  # Orbax compares the shapes itself
+        require_rows(parameters, export.path / VOCABULARY, cls.tables(vocabulary))
 
 
 def _load_model_format(export: Export) -> LoadedModel:

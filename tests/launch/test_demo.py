@@ -67,22 +67,26 @@ def test_an_unknown_demo_names_the_known_ones():
         load("demo:gpt")
 
 
-@pytest.mark.parametrize("name", ["attconv"])
-def test_a_stranger_s_export_answers_by_its_parameters_as_by_its_programs(name):
-    expected = next(load(f"demo:{name}").predict([INPUTS[name]]))
-    untrusted = load(demos()[name], untrusted=True)
-    actual = next(untrusted.predict([INPUTS[name]]))
-    assert actual.to_dict() == commands.close(expected.to_dict(), 1e-6)
+def answers_by_parameters(name):
+    """The answers of a demo by its programs, and by its parameters as those of a stranger."""
+    loaded = load(f"demo:{name}"), load(demos()[name], untrusted=True)
+    return [next(predictor.predict([INPUTS[name]])).to_dict() for predictor in loaded]
 
 
-def older_attconv(folder):
-    return older_exports.write_in_type(demos()["attconv"], folder / "model", "int8")
+def test_a_stranger_s_export_answers_by_its_parameters_as_by_its_programs():
+    expected, actual = answers_by_parameters("attconv")
+    assert actual == commands.close(expected, 1e-6)
+
+
+def answers_in_int8(family, folder):
+    """The answers of a demo, and of its parameters in int8, as earlier versions stored them."""
+    model = older_exports.write_in_type(demos()[family], folder / "model", "int8")
+    loaded = load(f"demo:{family}"), load(model, untrusted=True)
+    return [next(predictor.predict([INPUTS[family]])) for predictor in loaded]
 
 
 def test_a_trained_model_answers_in_int8_as_in_float32(tmp_path):
-    model = load(older_attconv(tmp_path), untrusted=True)  # by its parameters
-    expected = next(load("demo:attconv").predict([INPUTS["attconv"]]))
-    actual = next(model.predict([INPUTS["attconv"]]))
+    expected, actual = answers_in_int8("attconv", tmp_path)
     assert actual.to_dict() == commands.close(expected.to_dict(), 0.05)
 
 

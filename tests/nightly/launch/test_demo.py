@@ -12,12 +12,14 @@ from safetensors.numpy import load_file, save_file
 
 from common_jax.deploy import load
 from common_jax.deploy.named import demos
+from common_jax.errors import UserError
 from csan_jax.data.subwords import Subwords
 from launch.cli import module_command
 from launch.predict import __main__ as predict
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, values
-from tests.launch.test_demo import CHECKSUMS, INPUTS, PARAMETERS, answers_in_int8
+from tests.launch.older_exports import PARAMETERS
+from tests.launch.test_demo import CHECKSUMS, INPUTS, answers_by_parameters, answers_in_int8
 
 
 def test_the_demo_translates():
@@ -32,6 +34,12 @@ def test_trained_models_answer_in_int8_as_in_float32(family, tmp_path):
         assert actual == expected
     else:
         assert actual.to_dict() == commands.close(expected.to_dict(), 0.05)
+
+
+@pytest.mark.parametrize("name", ["csan", "qanet"])
+def test_exports_of_strangers_answer_by_their_parameters(name):
+    expected, actual = answers_by_parameters(name)
+    assert actual == commands.close(expected, 1e-5)
 
 
 def test_the_demos_are_served():
@@ -126,3 +134,11 @@ def test_a_forged_export_is_one_line_before_memory_is_taken(case, tmp_path, monk
     change(model)
     line = commands.fails(monkeypatch, capsys, ["--model", str(model)], predict.main)
     assert words in line and str(model) in line
+
+
+@pytest.mark.parametrize("family", ["qanet", "attconv"])
+def test_a_vocabulary_beyond_the_parameters_is_refused_also_of_strangers(family, tmp_path):
+    model = shutil.copytree(demos()[family], tmp_path / "model")
+    lexicon(words=more_words)(model)
+    with pytest.raises(UserError, match="embedding has .* rows"):
+        load(model, untrusted=True)
