@@ -30,11 +30,11 @@ from common_jax.deploy.named import is_foreign, is_name, located
 from common_jax.deploy.sizes import require_config
 from common_jax.errors import UserError, error_context
 from common_jax.fields import from_mapping, require
+from common_jax.file_names import CONFIG, EXPORT, VOCABULARY
 from common_jax.io import checksums
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
 from common_jax.io.paths import NAMES, AnyPath, as_path
-from common_jax.training.file_names import CONFIG, EXPORT, VOCABULARY
 
 VERSION = 1
 CARD = "README.md"

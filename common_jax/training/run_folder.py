@@ -12,6 +12,7 @@ from typing import Any
 
 from common_jax.config import OptimizerConfig, from_values
 from common_jax.errors import UserError, error_context
+from common_jax.file_names import CONFIG, EXPORT, VOCABULARY
 from common_jax.io import lock
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json
@@ -19,7 +20,6 @@ from common_jax.io.paths import AnyPath, as_path
 from common_jax.io.storage import folder_of
 from common_jax.renames import current_class
 from common_jax.training.example_results import Results, read_tsv
-from common_jax.training.file_names import CONFIG, EXPORT, VOCABULARY
 from common_jax.training.identity import COOLDOWN, identity, resuming
 
 VERSION = 1  # of config.json

@@ -11,12 +11,12 @@ from typing import Any
 
 from common_jax.errors import Interrupted, UserError
 from common_jax.fields import require, to_mapping
+from common_jax.file_names import CONFIG
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.bucket_state import repeated_requests
 from common_jax.io.paths import AnyPath
 from common_jax.io.storage import folder_of
 from common_jax.training.example_results import to_tsv
-from common_jax.training.file_names import CONFIG
 from common_jax.training.multihost import (
     broadcast_from_first,
     first_process_only,

@@ -18,8 +18,8 @@ from jaxtyping import Array, Float, Shaped
 from common_jax.data.batches import Batch, Batches
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
+from common_jax.file_names import VOCABULARY
 from common_jax.io.paths import expand_user
-from common_jax.training.file_names import VOCABULARY
 
 Config = TypeVar("Config")
 Params = Any

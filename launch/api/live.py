@@ -14,12 +14,12 @@ from typing import Any
 from common_jax.compare.runs import Run, labelled
 from common_jax.document import Cell, Report, Section, Table, shown, without_empty
 from common_jax.errors import UserError
+from common_jax.file_names import CONFIG, EXPORT
 from common_jax.io.json_files import read_json
 from common_jax.io.paths import AnyPath
 from common_jax.io.storage import folder_of
 from common_jax.io.threads import threaded_map
 from common_jax.training.best import comparable_score
-from common_jax.training.file_names import CONFIG, EXPORT
 from launch.pages.runs import report, require_split
 from launch.trials.trials import TRIALS, list_file, record_file
 

@@ -12,6 +12,7 @@ import scipy.special
 from csan_jax.attention.area import Area
 from csan_jax.data.subwords import Subwords
 from csan_jax.predictor import Translator
+from csan_jax.service import TranslationService
 from csan_jax.task import cross_entropy, to_text
 from tests.csan_jax.test_model import TOYS
 from tests.families.tasks import translation
@@ -99,7 +100,7 @@ def test_bleu_that_does_not_fit_the_text_is_reported(language, lines, good, capl
     assert (scores.metrics["sacrebleu"] > 99) == good
     assert ("dev: BLEU 0.00 is too low for chrF 100.0" in caplog.text) == (not good)
     assert ("sacrebleu[ja]" in scores.notes.get("sacrebleu_tokenizer", "")) == (language == "ja")
-    assert service_of(task).card_facts == [f"translates `en` into `{language}`"]
+    assert TranslationService(task).card_facts == [f"translates `en` into `{language}`"]
 
 
 def test_a_line_has_the_white_space_of_training():

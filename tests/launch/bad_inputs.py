@@ -228,10 +228,7 @@ MISTAKES = {
     # Models by name.
     "a model of a hub without its owner": predict("--model hf://translator@main"),
     "a model of a hub without a revision": predict("--model hf://ada/translator"),
-    "a page in the place of an archive": predict("--model https://example.org/model"),
-    "a blank in the address of an archive": predict("--model 'https://example.org/my model.zip'"),
-    "no address of an archive": predict("--model https://[abc/m.zip"),
-    "a model at an address without encryption": predict("--model http://example.org/m.zip"),
+    "an address of an archive": predict("--model https://example.org/model.zip"),
     "a model of a hub without hf://": predict("--model ada/translator"),
     "a misspelt demo": predict("--model demo:csam"),
     "a vocabulary of a model without a revision": csan("--config.data.vocabulary_from=hf://ada/mt"),
@@ -239,6 +236,9 @@ MISTAKES = {
     # Exports.
     "an export into an existing folder": export("--workdir {attconv} --out {export}"),
     "an unknown format": export("--workdir {attconv} --out {here}/x --format pickle"),
+    "a smaller type of a format without it": export(
+        "--workdir {attconv} --out {here}/x --dtype int8"
+    ),
     # Reports.
     "a report of a folder that is no run": report("{here} --out {here}/r.html"),
     "a report with a run twice": report("{csan} {csan} --out {here}/r"),

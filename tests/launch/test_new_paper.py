@@ -38,7 +38,7 @@ def test_it_answers_lines_and_is_served(run, monkeypatch, capsys):
     assert len([float(line) for line in lines]) == 3
     limits, metrics = Limits(), Metrics()
     model = served("sums", load_model(str(run)), limits, metrics)
-    with TestClient(Service([model], limits, metrics, log=False).app) as client:
+    with TestClient(Service([model], limits, metrics, log=False)) as client:
         assert "<textarea" in client.get("/models/sums").text
         body = {"inputs": [LINES[0], {"text": LINES[1]}, LINES[2]]}
         outputs = client.post("/v1/models/sums:predict", json=body).json()["outputs"]

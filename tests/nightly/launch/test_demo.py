@@ -140,5 +140,5 @@ def test_a_forged_export_is_one_line_before_memory_is_taken(case, tmp_path, monk
 def test_a_vocabulary_beyond_the_parameters_is_refused_also_of_strangers(family, tmp_path):
     model = shutil.copytree(demos()[family], tmp_path / "model")
     lexicon(words=more_words)(model)
-    with pytest.raises(UserError, match="embedding has .* rows"):
+    with pytest.raises(UserError, match=r"embedding has .* rows"):
         load(model, untrusted=True)
