@@ -212,7 +212,8 @@ class Config(WordLevelConfig):
             f"train.accumulate={self.train.accumulate}: pairs={self.pairs} compares all of a batch",
         )
         for name in ("margin", "loss", "pairs"):
-            value, default = getattr(self, name), getattr(Config, name)
+            value = getattr(self, name)
+            default = getattr(Config, name)
             require(
                 self.data.format == "ranking" or value == default,
                 f"{name}={value}: only for data.format=ranking",

@@ -110,7 +110,9 @@ class SentenceClassifier(Predictor):
             arrays of `SentenceClassification.serve`.
           explain: whether to return attention weights.
         """
-        self._vocabulary, self._settings, self._explain = vocabulary, settings, explain
+        self._vocabulary = vocabulary
+        self._settings = settings
+        self._explain = explain
         self._labels = split_list(settings.labels, "labels")
         inputs = inputs_from_text(settings.inputs)
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
@@ -216,7 +218,8 @@ def _attention_of(
     attended: tuple[int, int, np.ndarray], row: int, texts: Sequence[Sequence[str]]
 ) -> AttentionMap:
     text, context, weights = attended
-    words, pooled = weights[row, :, : len(texts[context])], text < 0
+    words = weights[row, :, : len(texts[context])]
+    pooled = text < 0
     rows = words if pooled else words[: len(texts[text])]
     return AttentionMap(None if pooled else text, context, _rounded(rows))
 

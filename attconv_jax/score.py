@@ -29,7 +29,8 @@ def score_labels(
     Args:
       logits: log-probabilities up to a constant of each row.
     """
-    gold, chances = corpus.column("label"), classification.best_labels(logits)
+    gold = corpus.column("label")
+    chances = classification.best_labels(logits)
     right = chances[np.arange(len(gold)), gold]
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
     counts = classification.confusion(gold, chances)
@@ -67,7 +68,8 @@ def score_ranking(
     Args:
       logits: as of `score_labels`.
     """
-    questions, answers = corpus.column("question"), corpus.column("label") == YES
+    questions = corpus.column("question")
+    answers = corpus.column("label") == YES
     common, question_words, sentence_words = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
     scores = {
         "precision_at_1": classification.log_odds(logits, YES),
@@ -100,7 +102,8 @@ def score_ranking(
 
 def _counted(right: Mapping[str, Float[np.ndarray, "n"]], metric: str) -> Notes:
     """The notes on right answers: counts and the interval of a metric, the ties of all."""
-    correct, total = classification.count_of(float(right[metric].sum())), len(right[metric])
+    correct = classification.count_of(float(right[metric].sum()))
+    total = len(right[metric])
     interval = [_percent(end) for end in classification.wilson_interval(correct, total)]
     ties = {name: _percent(classification.decided_by_ties(of)) for name, of in right.items()}
     return {"correct": correct, "examples": total, "intervals": {metric: interval}, "ties": ties}

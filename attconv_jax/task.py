@@ -41,7 +41,8 @@ class SentenceClassification(WordLevelTask[Config]):
         super().__init__(config)
         self.ranking = config.data.format == "ranking"
         self.metric_names = ("precision_at_1",) if self.ranking else ("accuracy",)
-        words, inputs = config.words, config.model.inputs
+        words = config.words
+        inputs = config.model.inputs
         self._columns = columns_of(inputs, TEXTS[: config.data.texts])
         self.data = LabelledData(config.data, words, inputs)
         self.data.preparation = preparation_of(config)
@@ -100,12 +101,16 @@ class SentenceClassification(WordLevelTask[Config]):
         that do not answer (section 4.2), the mean cross-entropy of the answering and of the other
         sentences, or the sum of both.
         """
-        config, rows = self.config, batch["index"].shape[0]
-        real, present = batch["index"] >= 0, (batch["other"] != 0).any(-1)
+        config = self.config
+        rows = batch["index"].shape[0]
+        real = batch["index"] >= 0
+        present = (batch["other"] != 0).any(-1)
         logits, further = self.matched(params, self._all_pairs(batch), key)
-        right, wrong = logits[:rows], logits[rows:].reshape(*present.shape, -1)
+        right = logits[:rows]
+        wrong = logits[rows:].reshape(*present.shape, -1)
         losses = jnp.zeros(rows)
-        answers, negatives = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
+        answers = nn.softmax(right)[:, YES]
+        negatives = nn.softmax(wrong)[..., YES]
         if config.loss != "cross_entropy" and config.pairs == "question":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + negatives)
             losses += mean_of(hinges, present)
@@ -115,7 +120,10 @@ class SentenceClassification(WordLevelTask[Config]):
         if config.loss != "hinge":
             log_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], present)
             losses -= (nn.log_softmax(right)[:, YES] + log_wrong) / 2
-        both = lambda values: values[:rows] + mean_of(values[rows:].reshape(present.shape), present)
+
+        def both(values):
+            return values[:rows] + mean_of(values[rows:].reshape(present.shape), present)
+
         return losses, {name: both(values) for name, values in further.items()}
 
     def _all_pairs(self, batch: Batch) -> dict[str, Array]:
@@ -125,7 +133,8 @@ class SentenceClassification(WordLevelTask[Config]):
         count = batch["other"].shape[1]
 
         def joined(name: str) -> Array:
-            answers, negatives = batch[name], batch.get(other.get(name, ""))
+            answers = batch[name]
+            negatives = batch.get(other.get(name, ""))
             if negatives is None:  # depends on the question only
                 negatives = jnp.repeat(answers, count, axis=0)
             return jnp.concatenate([answers, negatives.reshape(-1, *answers.shape[1:])])
@@ -136,8 +145,10 @@ class SentenceClassification(WordLevelTask[Config]):
         return {"logits": self.matched(params, batch)[0]}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
-        corpus, logits = self.data.corpus(split), predictions["logits"].astype(np.float64)
-        names, texts = self.config.data.names, self.data.texts(split)
+        corpus = self.data.corpus(split)
+        logits = predictions["logits"].astype(np.float64)
+        names = self.config.data.names
+        texts = self.data.texts(split)
         metrics, notes, results = (
             score_ranking(corpus, logits) if self.ranking else score_labels(corpus, logits, names)
         )
@@ -190,7 +201,10 @@ class SentenceClassification(WordLevelTask[Config]):
         negative_names = {column.name: other_name(column) for column in columns} | {
             "second": "other"
         }
-        several = lambda dims: dims.replace("B", f"B, {self.config.data.negatives}", 1)
+
+        def several(dims):
+            return dims.replace("B", f"B, {self.config.data.negatives}", 1)
+
         wrong = {name: self.inputs[of] for of, name in negative_names.items()}
         wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
         return {**self.inputs, **wrong}

@@ -101,9 +101,10 @@ def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
 
 def require_checkout(folder: Path, commit: str) -> None:
     """Raises UserError if the folder is no checkout of that commit, or has changes."""
-    git = lambda *words: subprocess.run(
-        ["git", "-C", str(folder), *words], capture_output=True, text=True
-    )
+
+    def git(*words):
+        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
+
     head = git("rev-parse", "HEAD") if folder.is_dir() else None
     if head is None or head.returncode:
         raise UserError(f"{folder}: not a checkout of a repository")
@@ -121,7 +122,8 @@ def environment(folder: Path, requirements: Sequence[str]) -> Path:
     Raises:
       UserError: if they cannot be installed.
     """
-    python, installed = folder / "bin" / "python", folder / "requirements.txt"
+    python = folder / "bin" / "python"
+    installed = folder / "requirements.txt"
     if installed.exists() and installed.read_text("utf-8").split() == [*requirements]:
         return python
     shutil.rmtree(folder, ignore_errors=True)
@@ -178,7 +180,8 @@ def with_equal_answers(rows: Sequence[Row]) -> list[Row]:
     expected = {row["measure"]: row["answers"] for row in rows if row["side"] == SUITE}
     results = []
     for row in rows:
-        answers, other = row["answers"], {k: v for k, v in row.items() if k != "answers"}
+        answers = row["answers"]
+        other = {k: v for k, v in row.items() if k != "answers"}
         pairs = zip(expected[row["measure"]], answers, strict=True)
         share = {"equal_answers": sum(a == b for a, b in pairs) / len(answers)} if answers else {}
         results.append(other | share)
@@ -306,7 +309,10 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
         values = rates[side]
         ratios = [suite_rate / rate for suite_rate, rate in zip(first, values, strict=True)]
         of_side = [row for row in measure_rows if row["side"] == side]
-        median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)
+
+        def median(name, of_side=of_side):
+            return statistics.median(row[name] for row in of_side)
+
         answered = "equal_answers" in of_side[0]
         equal = {"equal, %": 100 * median("equal_answers")} if answered else {}
         result.append(

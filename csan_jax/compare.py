@@ -154,8 +154,10 @@ class TranslationEvaluation(Evaluation):
         if not explained["attention"]:
             return explained["translation"], []
         pieces = [piece.replace("▁", "") or "·" for piece in explained["pieces"]]
-        layer, reach = explained["attention"][0], [*explained.get("reach", ())][:1]
-        heads, area = len(layer), len(layer[0][0])
+        layer = explained["attention"][0]
+        reach = [*explained.get("reach", ())][:1]
+        heads = len(layer)
+        area = len(layer[0][0])
         panels: list[Panel | None] = []
         for head, offset in itertools.product(range(heads), range(area)):
             key_head = head + offset - area // 2
@@ -185,9 +187,13 @@ class TranslationEvaluation(Evaluation):
         if "bleu" not in metric:
             return super().example_error(runs, baselines, metric)
         require_same_examples([*runs, *baselines])
-        references, language = runs[0].references, runs[0].language
+        references = runs[0].references
+        language = runs[0].language
         members = _members(tuple(references), metric, language)
-        of_members = lambda lines: [lines[n] for n in members]
+
+        def of_members(lines):
+            return [lines[n] for n in members]
+
         return translation.bleu_error(
             [of_members(run.hypotheses) for run in runs],
             [of_members(run.hypotheses) for run in baselines],
@@ -257,7 +263,8 @@ def _ngrams(
             gaps = [score[column] - reference[column] for score, reference in pairs]
             series.append(Series(name, orders, gaps))
         if series:
-            title, caption = f"Gap in {measure}", f"{note} Against {baseline}."
+            title = f"Gap in {measure}"
+            caption = f"{note} Against {baseline}."
             charts.append(Chart(title, "n", "percent", series, note=caption, zero=True))
     rows = [
         [name, *(f"{bleu:.2f} / {precision:.2f}" for bleu, precision in by_order)]

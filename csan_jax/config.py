@@ -220,7 +220,8 @@ class DataConfig(SplitsConfig):
         files."""
         if self.separator != "\t" or ending(name) in ENDINGS:
             return True
-        folder, parallel = self._folder, f"{name}.{self.source_language}"
+        folder = self._folder
+        parallel = f"{name}.{self.source_language}"
         return exists(folder, name) and not exists(folder, parallel)
 
     def with_languages(self, overridden: Collection[str]) -> "DataConfig":
@@ -247,7 +248,8 @@ class DataConfig(SplitsConfig):
         parallel = self.source == "files" and not table
         endings = file_endings(self._folder / name) if parallel else []
         if len(endings) == 2 and len(given) == 1 and getattr(self, given[0]) in endings:
-            (other,), (ending,) = {*_LANGUAGES} - {*given}, {*endings} - {getattr(self, given[0])}
+            (other,) = {*_LANGUAGES} - {*given}
+            (ending,) = {*endings} - {getattr(self, given[0])}
             changed: dict[str, Any] = {other: ending}
             return dataclasses.replace(self, **changed)
         columns = [str(column).rpartition(".")[2] for column in self.columns_by_field.values()]

@@ -56,7 +56,8 @@ def require_expressible(model: Any, length_penalty: float) -> None:
     """Raises UserError unless CTranslate2 supports a `ModelConfig` and the length penalty."""
     from csan_jax.attention.causal import Causal
 
-    encoder, decoder = model.encoder_attention, model.decoder_attention
+    encoder = model.encoder_attention
+    decoder = model.decoder_attention
     require(
         encoder.local_layers == 0,
         f"--format ctranslate2: CTranslate2 has no {type(encoder).__name__} of "
@@ -98,7 +99,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     encodings = _encodings(model)
     source = params["target_embedding" if model.tie == "all" else "source_embedding"]
     output = params["output_embedding" if model.tie == "none" else "target_embedding"]
-    encoder, decoder = spec.encoder, spec.decoder
+    encoder = spec.encoder
+    decoder = spec.decoder
     encoder.embeddings[0].weight = source.copy()  # weights are changed in place
     encoder.position_encodings.encodings = encodings + params["source_bias"]
     decoder.embeddings.weight = params["target_embedding"].copy()
@@ -145,7 +147,8 @@ def _layers(stack: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _set_layer(spec: Any, values: Mapping[str, Any]) -> None:
-    attention, feed_forward = values["self_attention"], values["feed_forward"]
+    attention = values["self_attention"]
+    feed_forward = values["feed_forward"]
     inputs = [attention[name] for name in ("query", "key", "value")]
     _set_attention(spec.self_attention, [inputs], attention["out"])
     _set_norm(spec.self_attention.layer_norm, values["self_attention_norm"])
@@ -166,7 +169,8 @@ def _set_linear(spec: Any, denses: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _set_norm(spec: Any, values: Mapping[str, Any]) -> None:
-    spec.gamma, spec.beta = values["scale"], values["bias"]
+    spec.gamma = values["scale"]
+    spec.beta = values["bias"]
 
 
 def names(count: int) -> list[str]:
@@ -197,7 +201,8 @@ class Engine(CompiledFunctions):
         except (RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise UserError(f"{folder}: not a model that CTranslate2 reads: {reason}") from error
-        self._folder, self._extra_length = folder, extra_length
+        self._folder = folder
+        self._extra_length = extra_length
         self._length_penalty = length_penalty
         self._names = names(pieces)
         self._pieces = {name: piece for piece, name in enumerate(self._names)}
@@ -226,7 +231,8 @@ class Engine(CompiledFunctions):
             ranked = self._search(rows, extra, beam_size, hypotheses or 1)
             pieces, scores = _stacked(ranked, hypotheses or 1)
             if not hypotheses:
-                pieces, scores = pieces[:, 0], scores[:, 0]
+                pieces = pieces[:, 0]
+                scores = scores[:, 0]
             return {"pieces": pieces, "scores": scores}
 
         return compute

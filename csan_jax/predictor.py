@@ -131,7 +131,8 @@ class Translator(Predictor):
           hypotheses: whether to return all hypotheses.
           explain: whether to return attention weights.
         """
-        self._source, self._target = vocabulary[0], vocabulary[-1]
+        self._source = vocabulary[0]
+        self._target = vocabulary[-1]
         self._settings = settings
         beam_size = settings.beam_size if beam_size is None else beam_size
         require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
@@ -169,7 +170,8 @@ class Translator(Predictor):
 
     @classmethod
     def tables(cls, vocabulary: Sequence[Subwords]) -> dict[str, int]:
-        source, target = vocabulary[0].size, vocabulary[-1].size
+        source = vocabulary[0].size
+        target = vocabulary[-1].size
         return {"source_embedding": source, "target_embedding": target, "output_embedding": target}
 
     def parse(self, line: str, place: str) -> Sentence:
@@ -231,7 +233,10 @@ class Translator(Predictor):
             ([filled[at] for at in group.members], group)
             for group in groups(lengths, self._settings.batch_tokens)
         ]
-        encoded = lambda members: [[*sentences[i].pieces, END] for i in members]
+
+        def encoded(members):
+            return [[*sentences[i].pieces, END] for i in members]
+
         arrays = (
             {"source": padded(encoded(members), group.rows, *group.widths)}
             for members, group in batches

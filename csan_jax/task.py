@@ -132,9 +132,10 @@ class Translation(Task[Config]):
         """
         decode = dataclasses.replace(self.config.decode, **options)
         beam_size = decode.beam_size
-        apply = lambda method, *inputs, **options: self.model.apply(
-            {"params": params}, *inputs, method=method, **options
-        )
+
+        def apply(method, *inputs, **options):
+            return self.model.apply({"params": params}, *inputs, method=method, **options)
+
         valid = source != 0
         lengths = valid.sum(axis=1)
         limits = jnp.where(lengths > 0, lengths + decode.extra_length, 0)
@@ -152,7 +153,8 @@ class Translation(Task[Config]):
         rows = source.shape[0]
         stages = [Stage(rows, usual), Stage(rows, longest)]
         if compact and not (isinstance(rows, int) and rows <= 32):
-            half, eighth = -(-rows // 2), -(-rows // 8)
+            half = -(-rows // 2)
+            eighth = -(-rows // 8)
             stages = [
                 Stage(rows, usual, remaining=rows // 2),
                 Stage(half, usual, remaining=rows // 8),
@@ -166,7 +168,8 @@ class Translation(Task[Config]):
         from csan_jax import metrics as translation  # imports sacreBLEU
 
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
-        sources, references = self.data.sources(split), self.data.references(split)
+        sources = self.data.sources(split)
+        references = self.data.references(split)
         language = self.config.data.target_language
         scores = translation.score(hypotheses, references, language=language)
         by_order = [
@@ -226,7 +229,8 @@ class Translation(Task[Config]):
                     f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
                     "pieces; set it to that number, or 0"
                 )
-        pieces, decode = self.data.target_subwords.size, self.config.decode
+        pieces = self.data.target_subwords.size
+        decode = self.config.decode
         self._pieces = pieces
         for name in ("beam_size", "dev_beam_size"):
             if (size := getattr(decode, name)) > pieces:
@@ -235,7 +239,8 @@ class Translation(Task[Config]):
 
 def _sized(config: Config) -> ModelConfig:
     """The model's fields, with vocabulary sizes of 0 replaced by the tokeniser's."""
-    model, (source, target) = config.model, config.data.vocab_sizes
+    model = config.model
+    (source, target) = config.data.vocab_sizes
     return dataclasses.replace(
         model,
         source_vocab_size=model.source_vocab_size or source,

@@ -71,7 +71,8 @@ def _of_rows(path: str | Path) -> dict[str, str]:
 
 def _rows(path: Path) -> Iterator[Node]:
     """The rows of a table as objects."""
-    bad_examples, form = BadExamples("error", option=""), format_of(path, _SEPARATOR)
+    bad_examples = BadExamples("error", option="")
+    form = format_of(path, _SEPARATOR)
     if form in ("parquet", "json", "jsonl"):
         for node in ObjectFile(path, form).rows(bad_examples):
             require(isinstance(node.value, dict), f"{node.place}: {_NEEDED}")

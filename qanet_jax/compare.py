@@ -37,7 +37,9 @@ _KINDS = {
     "by_answer_length": ("words of the answer", "Words of the shortest gold answer."),
 }
 
-_AROUND, _LONGEST = 8, 30  # words of a picture: around the answer, and of the question
+# words of a picture: around the answer, and of the question
+_AROUND = 8
+_LONGEST = 30
 _SHOWN = 20  # words of a context before and after the answer in a table
 
 
@@ -106,7 +108,8 @@ class SpanEvaluation(Evaluation):
         stop = min(len(context), words["answer"][1] + 1 + _AROUND)
         outlines = []
         for name, (first, last) in words.items():
-            first, last = max(first, top), min(last, stop - 1)
+            first = max(first, top)
+            last = min(last, stop - 1)
             if first <= last:
                 ends = [(0, len(question[:_LONGEST]) - 1)] * (last + 1 - first)
                 outlines.append(Outline(name, ends, first - top))
@@ -146,14 +149,16 @@ def _around(question: Question, context: str, words: TokenizedText) -> str:
     answer = question.answers[0]
     first, last = words.locate(answer) or (0, 0)
     spans = words.spans[max(0, first - _SHOWN) : last + 1 + _SHOWN]
-    start, stop = spans[0][0], spans[-1][1]
+    start = spans[0][0]
+    stop = spans[-1][1]
     ends = ("… " if start else ""), (" …" if stop < len(context) else "")
     return f"{question.text} {ends[0]}{context[start:stop]}{ends[1]}"
 
 
 def _words_of(text: str, words: list[str], start: int, end: int) -> tuple[int, int]:
     """The first and the last of a text's words in a span of characters."""
-    spans, at = [], 0
+    spans = []
+    at = 0
     for word in words:
         at = text.index(word, at)
         spans.append((at, at := at + len(word)))

@@ -132,7 +132,9 @@ class QuestionAnswerer(Predictor):
             else {"answer_length": answer_length}
         )
         self._known = self._vocabulary = vocabulary
-        self._settings, self._count, self._vectors = settings, count, vectors
+        self._settings = settings
+        self._count = count
+        self._vectors = vectors
         self._explain = explain
         self._attention: Compute | None = None
         self._inputs = columns_of(inputs_from_text(settings.inputs), TEXTS)
@@ -253,7 +255,8 @@ class QuestionAnswerer(Predictor):
             self._vocabulary = self._vocabulary.extended(more)
 
     def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:
-        size, stride = self._settings.window, self._settings.stride
+        size = self._settings.window
+        stride = self._settings.stride
         return [
             _Window(number, request.context, request.question, *cut)
             for number, request in enumerate(requests)
@@ -299,7 +302,8 @@ class QuestionAnswerer(Predictor):
         self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
     ) -> dict[str, np.ndarray]:
         """A batch's arrays for one of `TEXTS`, padded to `rows` and to `width` words."""
-        vocabulary, length = self._vocabulary, self._settings.word_length
+        vocabulary = self._vocabulary
+        length = self._settings.word_length
         words = padded([vocabulary.word_ids(text.words) for text in texts], rows, width)
         characters = np.zeros((rows, width, length), np.int32)
         for row, text in enumerate(texts):

@@ -48,7 +48,10 @@ class SpanExtraction(WordLevelTask[Config]):
 
     def init(self, key: Array) -> Params:
         sizes = {"B": 1, "N": 2, "M": 2}
-        shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
+
+        def shape(dims):
+            return [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
+
         arrays = {name: jnp.ones(shape(dims), dtype) for name, (dims, dtype) in self.inputs.items()}
         texts, examples = self.read(arrays)
         return self.model.init(key, *texts, train=False, **examples).get("params", {})
@@ -69,7 +72,10 @@ class SpanExtraction(WordLevelTask[Config]):
 
     def read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
         """The texts of a batch, and the model's inputs for examples, by key."""
-        of = lambda text: {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
+
+        def of(text):
+            return {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
+
         texts = [
             Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"), of(text))
             for text in TEXTS
@@ -108,7 +114,8 @@ class SpanExtraction(WordLevelTask[Config]):
         return {"first": first, "last": last, "score": score, "start": start, "end": end}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
-        squad, trivia = self.data.texts(split), self.data.golds(split)
+        squad = self.data.texts(split)
+        trivia = self.data.golds(split)
         predicted = self._answers(split, squad, predictions)
         if trivia is None:
             answers = {name: text for name, (text, _) in predicted.items()}
@@ -152,7 +159,8 @@ class SpanExtraction(WordLevelTask[Config]):
         in the sum (`qanet_jax.predictor`, which has the logits, counts each word once).
         """
         corpus = self.data.split(split)
-        scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
+        scores = predictions["score"][:, 0].astype(np.float64)
+        numbers = corpus.numbers
         totals = np.full(len(squad.questions), -np.inf)
         np.logaddexp.at(totals, numbers, predictions["normaliser"].astype(np.float64))
         words = np.stack([predictions["first"][:, 0], predictions["last"][:, 0]], axis=1)

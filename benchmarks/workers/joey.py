@@ -25,7 +25,8 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
         "tokenizer_cfg": {"model_file": job["sentencepiece"]},
     }
     sizes = job["sizes"]
-    dim, dropout = sizes["dim"], sizes["dropout"]
+    dim = sizes["dim"]
+    dropout = sizes["dropout"]
     layers = {
         "type": "transformer",
         "num_heads": sizes["num_heads"],
@@ -116,7 +117,8 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
     with np.load(job["parameters"]) as parameters:
         set_parameters(model, dict(parameters), job["ids"])
     model.eval()
-    ids, pieces = np.array(job["ids"]), {peer: piece for piece, peer in enumerate(job["ids"])}
+    ids = np.array(job["ids"])
+    pieces = {peer: piece for piece, peer in enumerate(job["ids"])}
     batches = read(job["batches"])
 
     def step(arrays: dict[str, np.ndarray]) -> list[list[int]]:

@@ -87,7 +87,8 @@ class Evaluation:
     needs_corpus: ClassVar[bool] = True
 
     def __init__(self, run: Run, split: str):
-        self.run, self.split = run, split
+        self.run = run
+        self.split = split
 
     @functools.cached_property
     def further_metrics(self) -> Mapping[str, float]:
@@ -206,7 +207,10 @@ class Evaluation:
           IncomparableError: for different examples, or as `example_values`.
         """
         require_same_examples([*runs, *baselines])
-        mean = lambda group: np.mean([run.example_values(metric) for run in group], axis=0)
+
+        def mean(group):
+            return np.mean([run.example_values(metric) for run in group], axis=0)
+
         differences = mean(runs) - (mean(baselines) if baselines else 0.0)
         return float(differences.std(ddof=1)) / math.sqrt(len(differences))
 
@@ -263,7 +267,8 @@ class Evaluation:
 
     def differences(self, compared: Sequence["Evaluation"]) -> Section:
         """A table of `paired` comparisons of each evaluation with this one."""
-        rows, notes = [], []
+        rows = []
+        notes = []
         for evaluation in (self, *compared):
             row: dict[str, Cell] = {"run": evaluation.run.label, **evaluation.cells}
             if evaluation is not self:

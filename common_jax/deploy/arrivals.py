@@ -24,7 +24,8 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
     entry: Any = None
     try:
         while isinstance(entry := arrived.get(), tuple):
-            batch, full = [entry[0]], time.monotonic() + _FILL
+            batch = [entry[0]]
+            full = time.monotonic() + _FILL
             with contextlib.suppress(queue.Empty):
                 while len(batch) < most:
                     entry = arrived.get(timeout=max(0.0, full - time.monotonic()))

@@ -86,7 +86,8 @@ class Executables:
         """
         if (kept := self._load(shapes)) is not None:
             return kept
-        lowered, hits = lower(), _cached.hits
+        lowered = lower()
+        hits = _cached.hits
         executable = lowered.compile()
         if _cached.hits == hits:
             with contextlib.suppress(*_PREVENTED):

@@ -141,7 +141,9 @@ class BoundedProgram:
           gigabytes: the most memory that a computation may need, in GiB.
           stored: its executables on disk (`common_jax.deploy.executables.Executables`), or None.
         """
-        self._lower, self._gigabytes, self._stored = lower, gigabytes, stored
+        self._lower = lower
+        self._gigabytes = gigabytes
+        self._stored = stored
         self._programs: dict[Any, tuple[Any, float]] = {}
         self._compiling: dict[Any, threading.Lock] = {}
         self._all.add(self)

@@ -131,7 +131,8 @@ def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squa
 
     Questions without an answer are skipped as impossible ones; bad examples are as in `read_squad`.
     """
-    builder, numbers = _Builder(bad_examples), dict[tuple[str, str], int | None]()
+    builder = _Builder(bad_examples)
+    numbers = dict[tuple[str, str], int | None]()
     for row in rows:
         key = row.title, row.context
         if key not in numbers:
@@ -155,7 +156,8 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
     Raises:
       UserError: for a dataset with other features, an unknown split, or as `read_squad`.
     """
-    builder, numbers = _Builder(bad_examples), dict[str, int | None]()
+    builder = _Builder(bad_examples)
+    numbers = dict[str, int | None]()
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
@@ -258,7 +260,8 @@ class _Builder:
         self, answers: Sequence[tuple[str, int]], context: str
     ) -> tuple[tuple[Answer, ...], dict[int, str]]:
         """The located answers, and what is wrong with the others by index."""
-        spans, wrong = list[Answer](), dict[int, str]()
+        spans = list[Answer]()
+        wrong = dict[int, str]()
         for number, answer in enumerate(answers):
             try:
                 span, way = locate(Answer(*answer), context)
@@ -296,7 +299,8 @@ def _question(node: Node, name: str) -> tuple[str, str, list[tuple[str, int]]]:
 def _spans(answers: Any, name: str) -> list[tuple[str, int]]:
     """The answers of a dataset's row, a dict of two lists."""
     try:
-        texts, starts = answers["text"], answers["answer_start"]
+        texts = answers["text"]
+        starts = answers["answer_start"]
     except (TypeError, KeyError, IndexError) as error:
         raise UserError(
             f"data.tfds={name}: not of SQuAD's form: no answers with text and answer_start"

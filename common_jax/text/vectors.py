@@ -83,7 +83,8 @@ def read_vectors(
             else:
                 vectors_by_token[token] = vector
     counts = dict.fromkeys([*FORMS, "missing"], 0)
-    faulty, chosen = 0, dict[str, bytes]()
+    faulty = 0
+    chosen = dict[str, bytes]()
     for word in words:
         match = find_cased_form(word, lambda form: _encode(form) in vectors_by_token)
         counts[match[0] if match else "missing"] += 1

@@ -166,7 +166,8 @@ def finish(
     if dash:
         before = config.data.batch_size
         ORIGINALS[system](config)
-        train, optimizer = config.train, config.optimizer
+        train = config.train
+        optimizer = config.optimizer
         for name in ("steps", "evaluate_every", "checkpoint_every"):
             train[name] = train[name] * before // config.data.batch_size
         optimizer.warmup_steps = optimizer.warmup_steps * before // config.data.batch_size

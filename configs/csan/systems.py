@@ -73,7 +73,10 @@ def _sized(name: str, large: str, further: Mapping[str, tuple[str, str]]) -> tup
 
 def _local(attention: Callable[..., EncoderAttention], **fields: Any) -> Callable[..., Fields]:
     """An attention in the file's local layers."""
-    local = lambda model: model.encoder_attention.local_layers
+
+    def local(model):
+        return model.encoder_attention.local_layers
+
     return lambda model: {"encoder_attention": attention(local(model), **fields)}
 
 

@@ -57,7 +57,10 @@ class EvaluationResult:
         for name in self.tests:
             if f"{name}{ends[0]}" in self.tests:
                 known[name] = [self.tests[f"{name}{end}"] for end in ends]
-        interval = lambda name: " to ".join(f"{end:.2f}" for end in known.get(name, ())) or None
+
+        def interval(name):
+            return " to ".join(f"{end:.2f}" for end in known.get(name, ())) or None
+
         rows: list[list[Cell]] = [[name, v, interval(name)] for name, v in self.metrics.items()]
         rows += [
             [name, f"{value:.4g}", interval(name)]

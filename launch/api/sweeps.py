@@ -209,7 +209,8 @@ def _require_metric(metric: str | None, trials: Sequence[Trial]) -> None:
     """Raises UserError if the metric is no SPLIT.NAME of the trials' task, or its checkpoints would
     be chosen by none."""
     task = task_of(trials[0].config)
-    splits, best = task.splits, task.config.train.best_metric
+    splits = task.splits
+    best = task.config.train.best_metric
     if best not in task.metric_names:
         raise UserError(f"train.best_metric={best!r}: must be {' | '.join(task.metric_names)}")
     split, _, name = (metric or "").partition(".")

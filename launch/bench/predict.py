@@ -56,7 +56,10 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
     formats = {model: Export(model).manifest.format for model in args.model}
     predictors = {path: load(path) for path in flags}
     started = _starts(flags, lines[0], args.rounds)
-    call = lambda predictor: lambda: list(predictor.predict(lines, str(args.input)))
+
+    def call(predictor):
+        return lambda: list(predictor.predict(lines, str(args.input)))
+
     seconds = medians({path: call(p) for path, p in predictors.items()}, args.rounds)
     rate = {path: len(lines) / seconds[path] for path in flags}
     return [

@@ -34,7 +34,8 @@ def example_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     known = [(number, example) for number, example in first if example.line]
     if known:
         number, example = min(known, key=lambda pair: len(pair[1].line))
-        text, reference = _short(example.text), example.reference
+        text = _short(example.text)
+        reference = example.reference
         drawn = [f"Example {number} of {split}: {text} (reference: {reference})"]
         answers = [_drawn(evaluation, example) for evaluation in evaluations[:_DRAWN]]
         drawn += [text for text, _ in answers]

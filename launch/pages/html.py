@@ -101,7 +101,8 @@ def section_html(section: Section, names: Iterator[str], *, inherits: bool = Fal
       names: of its pictures, unique in a page.
       inherits: whether pictures have the colours around them.
     """
-    lines, in_charts = [f"<section><h2>{html.escape(section.title)}</h2>"], False
+    lines = [f"<section><h2>{html.escape(section.title)}</h2>"]
+    in_charts = False
     for element in section.elements:
         if isinstance(element, Picture) != in_charts:
             in_charts = not in_charts

@@ -73,7 +73,8 @@ def main(argv: list[str]) -> None:
     add_options(parser, options)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        name, names = unknown[0].lstrip("-"), ", ".join(option.name for option in options)
+        name = unknown[0].lstrip("-")
+        names = ", ".join(option.name for option in options)
         path = args.workdir or args.model
         parser.error(f"{path}: its predictor has no option {name}; it has {names or 'none'}")
     if (args.context is None) != (args.question is None):
@@ -122,7 +123,9 @@ def _answer(
     """
     from common_jax.deploy.predictor import Unanswered
 
-    count, bad, first = 0, 0, ""
+    count = 0
+    bad = 0
+    first = ""
     for chunk in predictor.chunks(records, waits):
         answers = predictor.results([record.input for record in chunk])
         for record, result in zip(chunk, answers, strict=True):
@@ -130,7 +133,8 @@ def _answer(
             if isinstance(result, Unanswered):
                 if stops:
                     raise UserError(result.reason)
-                bad, first = bad + 1, first or result.reason
+                bad = bad + 1
+                first = first or result.reason
             results.write(record, result)
     if bad:
         raise UserError(f"{bad} of {count} lines cannot be used; the first: {first}")
@@ -144,7 +148,8 @@ def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
         return file_records(args.input, args.columns, predictor.schema, args.quotes), True
     if sys.stdin is None:
         raise UserError("standard input: closed; give it lines, or --input")
-    file, waits = cast(io.BufferedIOBase, sys.stdin.buffer), True
+    file = cast(io.BufferedIOBase, sys.stdin.buffer)
+    waits = True
     with contextlib.suppress(OSError):  # not a file of the system
         number = sys.stdin.fileno()
         waits = stat.S_ISREG(os.fstat(number).st_mode)

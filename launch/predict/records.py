@@ -156,7 +156,8 @@ class TableRecords(Records):
             yield Record(Input(row.place, {**row.fields, **self._identity(columns)}), columns)
 
     def _objects(self, collected: _Collected) -> Iterator[Record]:
-        paths, read = self.table.paths.fields, reader("text")
+        paths = self.table.paths.fields
+        read = reader("text")
         for node in self.table.objects.rows(collected):
             columns = node.value if isinstance(node.value, dict) else {}
             value: Mapping[str, Any] | Unanswered
@@ -199,7 +200,8 @@ class SquadRecords(Records):
                     columns = node.value if isinstance(node.value, dict) else {}
                     value: Mapping[str, Any] | Unanswered
                     try:
-                        context, question = paragraph.get("context", str), node.get("question", str)
+                        context = paragraph.get("context", str)
+                        question = node.get("question", str)
                         value = {"context": context, "question": question}
                         value |= _id_field(columns)
                     except UserError as error:
@@ -243,7 +245,9 @@ class Results(abc.ABC):
     """
 
     def __init__(self, file: Any, schema: Schema, names: Sequence[str] = ()):
-        self._file, self._schema, self._columns = file, schema, names
+        self._file = file
+        self._schema = schema
+        self._columns = names
 
     @abc.abstractmethod
     def write(self, record: Record, result: Answer | Unanswered) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from launch.trials.trials import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES, STORED = ROOT / "configs" / "tables", ROOT / "docs" / "results"
+TABLES = ROOT / "configs" / "tables"
+STORED = ROOT / "docs" / "results"
 DESCRIPTION = (
     (__doc__ or "")
     + """
@@ -91,7 +92,8 @@ def main(argv: list[str]) -> None:
 
 def _table_file(name: str) -> Path:
     """The file of --list's name, or a file."""
-    path, names = TABLES / f"{name}.toml", table_names()
+    path = TABLES / f"{name}.toml"
+    names = table_names()
     if name in names:
         return path
     if name.endswith(".toml") and Path(name).is_file():
@@ -120,7 +122,8 @@ def _make(
     from launch.reproduce.claims import judged
     from launch.reproduce.results import read_results
 
-    speed_only, stored = spec.kind == "speed", STORED / spec.name / scale.name
+    speed_only = spec.kind == "speed"
+    stored = STORED / spec.name / scale.name
     notes = [] if speed_only else _train(spec, scale, trials, data, args)
     complete = all(path_of(trial, stored).exists() for trial in trials)
     same = not notes and (args.no_train or complete)

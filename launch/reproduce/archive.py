@@ -39,7 +39,9 @@ PACKAGE = "conv-attention-jax"
 _SHARED = (REFERENCES, SOURCES)  # endings
 _DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, LookupError, ValueError, EOFError, OSError)
 _DATE = (1980, 1, 1, 0, 0, 0)
-_DATA, _RUN = "{data}", "{run}"  # in archives, for the folders of the corpora and of the run
+# in archives, for the folders of the corpora and of the run
+_DATA = "{data}"
+_RUN = "{run}"
 
 
 def path_of(trial: Trial, folder: Path) -> Path:
@@ -117,7 +119,8 @@ def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
     settings = result_fields(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"has another {', '.join(differing[:3])}"
-    current, earlier = versions().get(PACKAGE), result["versions"].get(PACKAGE)
+    current = versions().get(PACKAGE)
+    earlier = result["versions"].get(PACKAGE)
     if current != earlier:
         return f"is of version {earlier}, not {current}"
     with zipfile.ZipFile(path) as archive:
@@ -165,5 +168,8 @@ def _unshared(path: Path, name: str, text: str) -> str:
 def _rounded(table: str) -> str:
     """A TSV table with numbers of four significant digits."""
     head, *rows = table.splitlines()
-    short = lambda field: f"{float(field):.4g}" if "." in field or "e" in field else field
+
+    def short(field):
+        return f"{float(field):.4g}" if "." in field or "e" in field else field
+
     return "\n".join([head, *("\t".join(map(short, row.split("\t"))) for row in rows)]) + "\n"

@@ -36,7 +36,9 @@ LATER = (
 CSV_HEAD = ("claim", "row", "than", "metric", "use", "published", "published_metric", "mean",
             "low", "high", "here", "verdict", "seeds", "detectable", "p", "holm")  # fmt: skip
 _ONE_SEED = " (one seed)"
-JUDGED, BESIDE = "judged", "beside"  # values of "use": the claim's metric, or one beside it
+# values of "use": the claim's metric, or one beside it
+JUDGED = "judged"
+BESIDE = "beside"
 
 
 def estimate_text(estimate: Estimate, units: Mapping[str, str]) -> str:
@@ -146,7 +148,8 @@ def _forests(results: TableResults, verdicts: Sequence[Judged]) -> list[Forest]:
 
 def evidence_elements(results: TableResults, verdicts: Sequence[Judged]) -> list[Element]:
     """The rule, and the numbers of each claim that its verdict does not show."""
-    units, titles = results.spec.units, results.spec.columns
+    units = results.spec.units
+    titles = results.spec.columns
     rows: list[list[Cell]] = []
     for verdict in verdicts:
         if verdict.estimate is None:

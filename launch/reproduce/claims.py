@@ -153,7 +153,8 @@ def _judged(results: TableResults, claim: Claim) -> Judged:
         if row.missing and row.name in needed:
             return Judged(claim, f"open: not run: {row.name}")
     if claim.relation == "equal":
-        first, second = results.parameters(claim.row), results.parameters(claim.than)
+        first = results.parameters(claim.row)
+        second = results.parameters(claim.than)
         if first is None or second is None:
             return Judged(claim, "open: finished runs of both rows are needed")
         decision = WORDS["holds" if first == second else "fails"]
@@ -210,7 +211,9 @@ def _seeds(results: TableResults, claim: Claim) -> list[tuple[int, int]]:
 
 def _estimate(metric: str, claim: Claim, verdict: Verdict) -> Estimate:
     """The numbers of a verdict; of a ratio, not of its logarithm."""
-    mean, low, high = verdict.mean, verdict.low, verdict.high
+    mean = verdict.mean
+    low = verdict.low
+    high = verdict.high
     if claim.relation == "ratio":
         mean, low, high = (claim.factor * math.exp(value) for value in (mean, low, high))
     return Estimate(metric, mean, low, high, verdict.example_half_width)
@@ -272,7 +275,8 @@ def _decision(claim: Claim, verdict: Verdict) -> str:
 
 def _verdict(results: TableResults, claim: Claim) -> Verdict:
     """Raises IncomparableError if runs are missing or their examples differ."""
-    metric, names = claim.metric, [claim.row, claim.than][: 1 if claim.than_published else 2]
+    metric = claim.metric
+    names = [claim.row, claim.than][: 1 if claim.than_published else 2]
     groups = [results.values(name, metric) for name in names]
     if claim.relation == "ratio":
         first, second = groups

@@ -80,7 +80,8 @@ class Evidence:
             infinite = np.full(len(self.means), np.inf)
             return -infinite, infinite
         own, pooled = self._half_widths()
-        low, high = self.means - own, self.means + own
+        low = self.means - own
+        high = self.means + own
         if self.pooled is None:
             return low, high
         mean = self.pooled.mean
@@ -276,7 +277,8 @@ def _level(
         tail = np.exp(middle) / 2
         half = np.hypot(stdtrit(freedom, tail) * error, ndtri(tail) * example_error)
         wider = half > distance
-        low, high = np.where(wider, middle, low), np.where(wider, high, middle)
+        low = np.where(wider, middle, low)
+        high = np.where(wider, high, middle)
     return np.exp(high)
 
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from launch.reproduce.results import TableResults
     from launch.trials.trials import Trial
 
-SPEED, ANSWERS = "speed.json", "examples.json"
+SPEED = "speed.json"
+ANSWERS = "examples.json"
 
 
 def _once(
@@ -63,15 +64,20 @@ def speeds_of(
     for trial in trials:
         configs.setdefault(trial.values[ROW], trial.config)
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
-    measure = lambda: {
-        row: {
-            name: [speeds[rate] for speeds in rounds]
-            for name, rate in names.items()
-            if rate in rounds[0]
+
+    def measure():
+        return {
+            row: {
+                name: [speeds[rate] for speeds in rounds]
+                for name, rate in names.items()
+                if rate in rounds[0]
+            }
+            for row, rounds in measure_rounds(configs, steps).items()
         }
-        for row, rounds in measure_rounds(configs, steps).items()
-    }
-    some = lambda rows: rows.keys() <= configs.keys()
+
+    def some(rows):
+        return rows.keys() <= configs.keys()
+
     return _once(SPEED, table, folders, measure, some) if len(configs) > 1 else {}
 
 
@@ -107,16 +113,20 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
         }
         for example in examples
     }
-    make = lambda: {
-        example.name: {
-            row: answer(example.texts, names) for row, names in rows_of[example.name].items()
+
+    def make():
+        return {
+            example.name: {
+                row: answer(example.texts, names) for row, names in rows_of[example.name].items()
+            }
+            for example in examples
         }
-        for example in examples
-    }
-    has_all = lambda known: (
-        known.keys() == rows_of.keys()
-        and all(rows.keys() <= known[name].keys() for name, rows in rows_of.items())
-    )
+
+    def has_all(known):
+        return known.keys() == rows_of.keys() and all(
+            rows.keys() <= known[name].keys() for name, rows in rows_of.items()
+        )
+
     if not examples:
         return {}
     values = _once(ANSWERS, table, folders, make, has_all)

@@ -43,7 +43,8 @@ def page(
       command: that reproduces it.
       answers: by the example's name and the row's.
     """
-    spec, scale = results.spec, results.scale
+    spec = results.spec
+    scale = results.scale
     runs = [evaluation.run for evaluation in results.first_evaluations()]
     sections = [
         Section(
@@ -66,7 +67,8 @@ def page(
 
 def _setting(results: TableResults, command: str) -> list[Element]:
     """What was run, on what, and how the rows differ from the paper's."""
-    spec, scale = results.spec, results.scale
+    spec = results.spec
+    scale = results.scale
     files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
     about = [
         f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
@@ -92,7 +94,8 @@ def _setting(results: TableResults, command: str) -> list[Element]:
 
 def _not_run(results: TableResults) -> list[Element]:
     """The rows without runs or without all their seeds, with the command that trains them."""
-    spec, scale = results.spec, results.scale
+    spec = results.spec
+    scale = results.scale
     not_run = {} if spec.kind == "speed" else results.not_run
     rows: list[list[Cell]] = []
     for row in scale.rows:
@@ -118,7 +121,8 @@ def _not_run(results: TableResults) -> list[Element]:
 
 def here(results: TableResults) -> str:
     """What "here" means in the page's verdicts."""
-    scale, titles = results.scale, results.spec.columns
+    scale = results.scale
+    titles = results.spec.columns
     metrics = dict.fromkeys(claim.metric for claim in scale.claims if claim.metric not in MEASURED)
     parts = [_span([status.parameters for status in results.statuses], "parameters")]
     if results.spec.kind != "speed":
@@ -145,7 +149,8 @@ def _examples(results: TableResults, answers: Mapping[str, Mapping[str, str]]) -
     cells: list[list[Cell]] = []
     pictures: list[Element] = []
     for example in results.scale.examples:
-        line, texts = "\t".join(example.texts), "; ".join(example.texts)
+        line = "\t".join(example.texts)
+        texts = "; ".join(example.texts)
         for rows, answer in answers.get(example.name, {}).items():
             text = answer
             if len(example.through) < 2:  # else each run's answer is the next one's text
@@ -188,7 +193,8 @@ def _figures(results: TableResults) -> list[Section]:
 
 def _tables(results: TableResults) -> list[Element]:
     """The rows that have runs, with each metric of the paper and of these runs."""
-    titles, scale = results.spec.columns, results.scale
+    titles = results.spec.columns
+    scale = results.scale
     columns: dict[str, list[Cell]] = {
         f"paper: {titles.get(metric, metric)}": [row.published.get(metric) for row in scale.rows]
         for metric in _published_metrics(results)
@@ -230,7 +236,8 @@ def _tables(results: TableResults) -> list[Element]:
 def _published_metrics(results: TableResults) -> list[str]:
     """The paper's metrics that are shown beside those of the runs: the same, or of the same unit;
     without speeds."""
-    units, metrics = results.spec.units, results.scale.metrics
+    units = results.spec.units
+    metrics = results.scale.metrics
     shown = {units.get(metric, metric) for metric in metrics if metric not in SPEEDS}
     published = dict.fromkeys(key for row in results.scale.rows for key in row.published)
     return [metric for metric in published if units.get(metric, metric) in shown]
@@ -239,11 +246,13 @@ def _published_metrics(results: TableResults) -> list[str]:
 def _speeds(results: TableResults, metric: str, title: str) -> dict[str, list[Cell]]:
     """Two columns: a speed of each row relative to the first, in the paper and here."""
     first, *_ = results.scale.rows
-    reference, published = results.values(first.name, metric), first.published.get(metric)
+    reference = results.values(first.name, metric)
+    published = first.published.get(metric)
     papers: list[Cell] = []
     ours: list[Cell] = []
     for row in results.scale.rows:
-        paper, values = row.published.get(metric), results.values(row.name, metric)
+        paper = row.published.get(metric)
+        values = results.values(row.name, metric)
         papers.append(paper / published if paper and published else None)
         if not values or not reference:
             ours.append(None)

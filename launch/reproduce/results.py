@@ -169,7 +169,8 @@ class TableResults:
             if numbers[row] >= seen[row]:
                 kept.append(pair)
             numbers[row] += 1
-        trials, statuses = [trial for trial, _ in kept], [status for _, status in kept]
+        trials = [trial for trial, _ in kept]
+        statuses = [status for _, status in kept]
         return dataclasses.replace(self, trials=trials, statuses=statuses)
 
     def example_error(self, row: str, than: Sequence[str], metric: str) -> float:
@@ -250,7 +251,8 @@ def read_results(
     machine = machine.format_map(timed) if timed else ""
     busy = ""
     if "load_before" in timed:
-        load, cores = timed["load_before"], timed["cpu_cores"]
+        load = timed["load_before"]
+        cores = timed["cpu_cores"]
         machine += f", load average {load} before the first round"
         busy = f"a load average of {load} on {cores} CPU cores" if load > cores else ""
     statuses = [find(trial) for trial in trials]
@@ -277,7 +279,8 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
             half = halves.get(row.name)
             bounds: tuple[float | None, float | None] = (None, None)
             if mean is not None and half is not None:
-                low, high = mean - half, mean + half
+                low = mean - half
+                high = mean + half
                 if len(present[row.name]) > 1:
                     ends = trials.difference(number).interval()
                     low, high = (float(end[0]) for end in ends)
@@ -303,6 +306,9 @@ def _range(metric: str) -> tuple[float, float]:
 
 def to_csv(results: TableResults) -> str:
     """The rows as CSV, numbers with six significant digits."""
-    short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
+
+    def short(value):
+        return f"{value:.6g}" if isinstance(value, float) else value
+
     rows = [{name: short(value) for name, value in row.items()} for row in rows_of(results)]
     return csv_text(HEAD, rows)

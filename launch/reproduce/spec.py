@@ -95,7 +95,10 @@ class Scale:
             for row in self.rows
             if not names or row.name in names
         )
-        has = lambda needed: {*needed} <= {row.name for row in rows}
+
+        def has(needed):
+            return {*needed} <= {row.name for row in rows}
+
         claims = tuple(claim for claim in self.claims if has((claim.row, claim.than)))
         examples = tuple(example for example in self.examples if has(example.through))
         return dataclasses.replace(self, rows=rows, claims=claims, examples=examples)

@@ -24,7 +24,8 @@ from common_jax.io.files import read_lines
 
 T = TypeVar("T")
 Kind = Literal["table", "figure", "examples", "speed"]
-PARAMETERS, HOURS = "parameters", "hours_to_target"
+PARAMETERS = "parameters"
+HOURS = "hours_to_target"
 SPEEDS = ("train_speed", "decode_speed")
 MEASURED = (PARAMETERS, HOURS, *SPEEDS)  # metrics that no task has
 

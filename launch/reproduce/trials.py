@@ -29,7 +29,8 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
       UserError: for an unknown system, field or metric, with the rows that can be trained; or for
         no rows.
     """
-    trials, wrong = [], dict[str, UserError]()
+    trials = []
+    wrong = dict[str, UserError]()
     for row in scale.made:
         try:
             trials += _of_row(spec, row, data, out)
@@ -77,10 +78,13 @@ def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
 
 def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
     """The corpora that a scale's trials need."""
-    named = lambda name: any(
-        name == row.data or any(f"{{{name}}}" in value for value in row.overrides.values())
-        for row in scale.made
-    )
+
+    def named(name):
+        return any(
+            name == row.data or any(f"{{{name}}}" in value for value in row.overrides.values())
+            for row in scale.made
+        )
+
     return [corpus for name, corpus in spec.corpora.items() if named(name)]
 
 
@@ -90,7 +94,8 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
         folder = str(data / corpus.folder)
         fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
     overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
-    trials, file = [], installed_name(row.file)
+    trials = []
+    file = installed_name(row.file)
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
         config = parse(file, overrides)
         first = value_of(config, SEED)

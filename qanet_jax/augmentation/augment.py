@@ -117,7 +117,9 @@ def sentences_of(spans: Sequence[Span], answers: Sequence[Answer]) -> list[Sente
     """The sentences of a passage, with the answers to its questions."""
     result = []
     for start, end in spans:
-        inside, numbers, crossed = [], [], False
+        inside = []
+        numbers = []
+        crossed = False
         for number, answer in enumerate(answers):
             stop = answer.start + len(answer.text)
             if start <= answer.start and stop <= end:
@@ -148,7 +150,8 @@ def augment(
       threshold: least similarity of a relocated answer to the original.
       seed: of the choice of paraphrases.
     """
-    counts, result = Counts(), Squad([], [], [])
+    counts = Counts()
+    result = Squad([], [], [])
     replacements: list[Replacement] = []
     by_context: dict[int, list[Question]] = {}
     for question in squad.questions:
@@ -168,7 +171,8 @@ def augment(
                 continue
             seen.add(text)
             for question, answer in zip(questions, new, strict=True):
-                name, at = f"{question.id}-copy{copy + 1}", len(result.contexts)
+                name = f"{question.id}-copy{copy + 1}"
+                at = len(result.contexts)
                 result.questions.append(Question(name, question.text, at, (answer,)))
             replacements += _example(context, sentences, drawn)
             result.contexts.append(text)
@@ -221,10 +225,13 @@ def _assembled(
     drawn: Sequence[Relocated | None],
 ) -> tuple[str, list[Answer]]:
     """The new passage, and the answers in it."""
-    text, end, new = "", 0, dict[int, Answer]()
+    text = ""
+    end = 0
+    new = dict[int, Answer]()
     for sentence, choice in zip(sentences, drawn, strict=True):
         text += context[end : sentence.start]
-        end, start = sentence.end, len(text)
+        end = sentence.end
+        start = len(text)
         text += context[sentence.start : end] if choice is None else choice.text
         if choice is not None:
             for number, answer in zip(sentence.questions, choice.answers, strict=True):
