@@ -102,6 +102,8 @@ class LabelEvaluation(Evaluation):
         counts = self.counts
         names = data.config.names
         texts = data.texts(self.split)
+
+        # The stored labels must be those that the score counts, but for examples that ties decide.
         right = sum(gold == label for gold, label, *_ in rows)
         ties = decided_by_ties(self.results["right"]) * len(rows) if self.results else 0
         labels = data.corpus(self.split).column("label")
@@ -111,6 +113,8 @@ class LabelEvaluation(Evaluation):
         ):
             file = self.run.workdir.predictions_file(self.split, "tsv")
             raise UserError(f"{file}: not the labels of its score; score {self.split} again")
+
+        # An example has the texts of its pair, and the probability of its gold label in percent.
         examples = []
         for row, pair in zip(rows, texts, strict=True):
             gold, label, *_ = row
@@ -121,6 +125,7 @@ class LabelEvaluation(Evaluation):
 
     def ensemble(self, others: Sequence[Evaluation]) -> Evaluation:
         """As the base class; not of rankings."""
+        # The predictions of each run, which must be of the same examples and labels.
         tables = []
         for member in (self, *others):
             member.require_same(self)
@@ -132,6 +137,8 @@ class LabelEvaluation(Evaluation):
             raise IncomparableError(f"{self.run.workdir.path}: no results of single texts")
         if any(table[0][2:] != labels for table in tables):
             raise IncomparableError(f"{self.run.workdir.path}: runs with different labels")
+
+        # The labels of the mean probabilities, scored as a run's.
         chances = np.array([[row[2:] for row in table[1:]] for table in tables], float).mean(0)
         right = best_labels(chances)[np.arange(len(gold)), [labels.index(name) for name in gold]]
         mean = type(self)(self.run, self.split)
@@ -148,6 +155,8 @@ class LabelEvaluation(Evaluation):
         words = explained["words"]
         names = ["text 1", "text 2"] if len(words) > 1 else ["the text"]
         pictures = []
+
+        # A heatmap of each attention; the rows of a pooled one are weighted sums, not words.
         for attention in explained["layers"][0] if explained["layers"] else ():
             text = attention["text"]
             context = attention["context"]

@@ -181,6 +181,8 @@ class SentenceClassifier(Predictor):
             raise UserError(
                 f"{probabilities.shape[1]} probabilities for {len(self._labels)} labels"
             )
+
+        # Labels with their log-odds; of a ranking, the log-odds of "yes".
         logits = _logits(outputs, probabilities)
         labels = logits.argmax(axis=1)
         scores = log_odds(logits, LABELS.index("yes") if self._settings.ranking else labels)
@@ -188,6 +190,8 @@ class SentenceClassifier(Predictor):
             [(int(text), int(context), np.asarray(weights)) for text, context, weights in layer]
             for layer in (outputs["layers"] if self._explain else [])
         ]
+
+        # One answer for each input, without the padding of its batch.
         for row, pair in enumerate(request.texts for request in requests):
             by_label = dict(zip(self._labels, _rounded(probabilities[row]).tolist(), strict=True))
             answer = Label(self._labels[labels[row]], by_label, float(scores[row]))

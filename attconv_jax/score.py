@@ -29,6 +29,7 @@ def score_labels(
     Args:
       logits: log-probabilities up to a constant of each row.
     """
+    # The chance of each answer to be right, which is below 1 where labels tie.
     gold = corpus.column("label")
     chances = classification.best_labels(logits)
     right = chances[np.arange(len(gold)), gold]
@@ -36,6 +37,7 @@ def score_labels(
     counts = classification.confusion(gold, chances)
     length_buckets = classification.by_length(right, lengths)
     scores = classification.f1_by_label(counts)
+
     notes: Notes = {
         **_counted({"accuracy": right}, "accuracy"),
         "majority_rate": _percent(float(counts.sum(axis=1).max() / len(gold))),
@@ -68,6 +70,7 @@ def score_ranking(
     Args:
       logits: as of `score_labels`.
     """
+    # The model's ranking, and those by counts of common words.
     questions = corpus.column("question")
     answers = corpus.column("label") == YES
     common, question_words, sentence_words = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
@@ -80,6 +83,8 @@ def score_ranking(
         name: classification.right_ranked(ranked_by, answers, questions)
         for name, ranked_by in scores.items()
     }
+
+    # Questions without a right sentence count as errors.
     model = right["precision_at_1"]
     _, first, counts = np.unique(questions, return_index=True, return_counts=True)
     unanswerable = len(counts) - len(np.unique(questions[answers]))
@@ -88,6 +93,7 @@ def score_ranking(
             "%d of %d questions have no right sentence: they count as errors",
             *(unanswerable, len(counts)),
         )
+
     notes: Notes = {
         **_counted(right, "precision_at_1"),
         "WordC1": _percent(float(right["WordC1"].mean())),

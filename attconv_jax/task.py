@@ -75,6 +75,7 @@ class SentenceClassification(WordLevelTask[Config]):
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """Sums over the batch: "nll", the cross-entropy or for rankings `_ranking_losses`; the
         model's further losses by name; and "loss", the sum of these."""
+        # The loss of each example.
         real = batch["index"] >= 0
         if self.ranking:
             losses, further = self._ranking_losses(params, batch, key)
@@ -84,6 +85,8 @@ class SentenceClassification(WordLevelTask[Config]):
                 losses = -jnp.take_along_axis(
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]
+
+        # Sums without padded examples, whose index is -1.
         nll = jnp.sum(losses, where=real)
         further_sums = {name: jnp.sum(values, where=real) for name, values in further.items()}
         sums = {"loss": sum(further_sums.values(), nll), "nll": nll}
