@@ -61,12 +61,16 @@ def main(argv: list[str]) -> None:
     parser = arguments(DESCRIPTION)
     parser.add_argument("--run", type=Path, help=f"trained run of {CONFIG}")
     args = parser.parse_args(argv)
+
+    # Batches of the suite, which Joey NMT reads too.
     corpus = args.data / "multi30k"
     overrides = {"data.dir": corpus, **SIZES}
     task = task_of(CONFIG, overrides)
     batches = first_batches(task, BATCHES)
     counted = ("source", "target")
     python = environment(args.environments / "joeynmt", PACKAGES)
+
+    # Training, and with a trained run also its translations.
     measures = [Measure("training", "train", batches, counted=counted)]
     with tempfile.TemporaryDirectory() as folder:
         if args.run is not None:

@@ -48,6 +48,8 @@ UNEQUAL = (
 def main(argv: list[str]) -> None:
     args = arguments(DESCRIPTION, ["checkout"]).parse_args(argv)
     require_checkout(args.checkout, COMMIT)
+
+    # Batches at the lengths of SQuAD, and one padded to the program's fixed lengths.
     config = "configs/qanet/squad.py"
     overrides = settings(args.data)
     batches = first_batches(task_of(config, overrides), BATCHES)
@@ -60,6 +62,8 @@ def main(argv: list[str]) -> None:
         Measure("training, 32 x 400", "train", fixed, passes=2),
         Measure("answers, 32 x 400", "answer", fixed, passes=4),
     ]
+
+    # The program of QANet-PyTorch, eager and compiled, beside the suite.
     job = {"checkout": str(args.checkout.absolute()), "words": words, **SIZES}
     peers = eager_and_compiled(Side("PyTorch", python, "qanet_pytorch", job))
     sides = [suite(config, overrides), *peers]

@@ -139,10 +139,12 @@ def serving(args: argparse.Namespace, flags: Sequence[str]) -> Iterator[int]:
     Raises:
       UserError: if it does not start.
     """
+    # A free port, which the server prints when it is ready.
     flag, path = ("--workdir", args.workdir) if args.workdir else ("--model", args.model)
     command = [sys.executable, "-m", "launch.serve", flag, f"measured={path}", *flags]
     command += ["--port", "0", "--timeout", "300"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
     try:
         assert process.stdout is not None
         match = re.search(r":(\d+)/$", process.stdout.readline().strip())

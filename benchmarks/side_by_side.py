@@ -159,6 +159,7 @@ def alternate(
             write_batches(batches, measure.batches)
             for number in range(rounds):
                 for side in random.Random(number).sample([*sides], len(sides)):
+                    # The worker's job: its own fields override those of the measure.
                     job = {
                         "phase": measure.phase,
                         "batches": str(batches),
@@ -168,6 +169,8 @@ def alternate(
                         **measure.job,
                         **side.job,
                     }
+
+                    # One row a process, printed at once without its long answers.
                     row = {"measure": measure.name, "round": number, "side": side.name}
                     rows.append(row | _run(side, job, Path(temporary), threads))
                     short = {**rows[-1], "seconds": sum(rows[-1]["seconds"]), "answers": "..."}
@@ -275,14 +278,18 @@ def write(
       unequal: differences between the sides, a sentence each.
       about: the command, and the machine before the measurements.
     """
+    # Rows of these measures replace those of an earlier file.
     file = out / f"{name}.json"
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
     for measure in measures:
         if measure_rows := [row for row in rows if row["measure"] == measure.name]:
             results[measure.name] = {**about, "rounds": measure_rows}
+
+    # A table of each measure.
     known = [measure for measure in measures if measure.name in results]
     tables = {m.name: table(summary(m, results[m.name]["rounds"])) for m in known}
     text = "\n\n".join(f"## {name}\n\n```\n{rows}\n```" for name, rows in tables.items())
+
     out.mkdir(parents=True, exist_ok=True)
     write_json(file, results)
     notes = "\n".join(f"- {sentence}" for sentence in unequal)

@@ -17,6 +17,7 @@ from timing import Work, count, read, work
 
 def config(job: dict[str, Any]) -> dict[str, Any]:
     """Joey NMT's config with the job's sizes and the suite's training."""
+    # Both languages have the vocabulary and subwords of the suite.
     side = {
         "level": "bpe",
         "max_length": 100,
@@ -24,6 +25,8 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
         "tokenizer_type": "sentencepiece",
         "tokenizer_cfg": {"model_file": job["sentencepiece"]},
     }
+
+    # The encoder's and the decoder's layers.
     sizes = job["sizes"]
     dim = sizes["dim"]
     dropout = sizes["dropout"]
@@ -36,6 +39,8 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
         "dropout": dropout,
         "layer_norm": "pre",
     }
+
+    # The suite's optimiser and loss.
     return {
         "name": "benchmark",
         "model_dir": job["folder"],
@@ -122,6 +127,7 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
     batches = read(job["batches"])
 
     def step(arrays: dict[str, np.ndarray]) -> list[list[int]]:
+        # The sources without padded examples, as a batch of Joey NMT.
         source = arrays["source"][arrays["index"] >= 0]
         lengths = torch.from_numpy((source != 0).sum(axis=1))
         batch = Batch(
@@ -136,6 +142,8 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
             eos_index=model.eos_index,
             is_train=False,
         )
+
+        # Beam search, up to the suite's limit of length.
         longest = int(lengths.max()) + job["extra_length"]
         outputs, *_ = search(
             model,
@@ -144,6 +152,8 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
             beam_size=job["beam_size"],
             beam_alpha=job["length_penalty"],
         )
+
+        # The pieces before the end symbol.
         end = (model.eos_index, model.pad_index)
         return [
             [pieces[n] for n in itertools.takewhile(lambda n: n not in end, row)]
