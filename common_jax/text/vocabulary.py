@@ -197,6 +197,8 @@ class Vocabulary:
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
             if type(saved["words"]) is not dict or type(saved["characters"]) is not list:
                 raise ValueError("words or characters of another form")
+
+            # Vocabularies of earlier versions lack these fields.
             shared = saved.get("shared", 0)
             rule = saved.get("rule", ENGLISH)
             if rule not in typing.get_args(Rule):
