@@ -126,6 +126,7 @@ class TranslationEvaluation(Evaluation):
     @functools.cached_property
     def predictions(self) -> list[ScoredExample]:
         """As the base class; without inputs if the score has no sources, as in older runs."""
+        # The stored translations must have the BLEU of the score.
         stored = self.run.workdir.scores(self.split).value.get("sacrebleu")
         bleu = self._bootstrap[0]["sacrebleu"].score
         if isinstance(stored, int | float) and abs(bleu - stored) > 0.01:
@@ -133,6 +134,8 @@ class TranslationEvaluation(Evaluation):
                 f"{self.run.workdir.predictions_file(self.split, 'txt')}: not the translations of "
                 f"its score, whose BLEU is {stored:.2f}, not {bleu:.2f}; score it again"
             )
+
+        # Each sentence with its chrF.
         sources = self.run.workdir.sources(self.split)
         sources = [""] * len(self.references) if sources is None else sources
         self._require_equal_number(sources, "sources")
@@ -153,12 +156,16 @@ class TranslationEvaluation(Evaluation):
         explained = json.loads(answer)
         if not explained["attention"]:
             return explained["translation"], []
+
+        # The lowest layer [heads, queries, area, keys], and the windows of its queries.
         pieces = [piece.replace("▁", "") or "·" for piece in explained["pieces"]]
         layer = explained["attention"][0]
         reach = [*explained.get("reach", ())][:1]
         heads = len(layer)
         area = len(layer[0][0])
         panels: list[Panel | None] = []
+
+        # A panel for each head and each head of its area; None where it attends to no key.
         for head, offset in itertools.product(range(heads), range(area)):
             key_head = head + offset - area // 2
             values = [query[offset] for query in layer[head]]
@@ -169,6 +176,7 @@ class TranslationEvaluation(Evaluation):
             window = [] if everything else [Outline("window", spans)]
             attends = area == 1 or any(map(any, values))
             panels.append(Panel(title, values, window) if attends else None)
+
         note = "Lowest encoder layer; heads are counted from 1."
         across = area if area > 1 else min(2, heads)
         names = f"{run}: attention of the heads", "key", "query"
@@ -249,6 +257,7 @@ def _ngrams(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str
 ) -> list[Chart | Table]:
     """Scores by n-gram order: charts of the gaps to the first system, and a table of all."""
+    # The first system is the baseline of the others' gaps.
     scores = {
         name: translation.ngrams(hypotheses, references, language=language)
         for name, hypotheses in systems.items()
@@ -256,6 +265,8 @@ def _ngrams(
     baseline, *other_systems = scores
     orders = list(range(1, len(scores[baseline]) + 1))
     charts: list[Chart | Table] = []
+
+    # A chart of each measure.
     for column, (measure, note) in enumerate(_CHARTS.items()):
         series = []
         for name in other_systems:
@@ -266,6 +277,8 @@ def _ngrams(
             title = f"Gap in {measure}"
             caption = f"{note} Against {baseline}."
             charts.append(Chart(title, "n", "percent", series, note=caption, zero=True))
+
+    # The table has the scores themselves.
     rows = [
         [name, *(f"{bleu:.2f} / {precision:.2f}" for bleu, precision in by_order)]
         for name, by_order in scores.items()

@@ -89,6 +89,8 @@ class ModelConfig:
         )
         require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
         require_rates("model", self, "dropout", "attention_dropout", "relu_dropout")
+
+        # Vocabularies, which are the tokeniser's if 0, and must be one if tied.
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"model.{name}: must not be negative")
         if self.tie == "all":
@@ -96,6 +98,8 @@ class ModelConfig:
                 self.source_vocab_size == self.target_vocab_size,
                 "model.tie=all: source_vocab_size and target_vocab_size must be equal",
             )
+
+        # The attention must fit the heads and their size.
         self.encoder_attention.check(self.sizes())
         self.decoder_attention.check(self.sizes())
 
@@ -174,6 +178,8 @@ class DataConfig(SplitsConfig):
     def __post_init__(self):
         super().__post_init__()
         require_sizes("data", self, "vocab_size", "max_length", "batch_tokens", "max_shapes")
+
+        # Sizes of the vocabularies, and the share of copies.
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
         require(
@@ -186,6 +192,8 @@ class DataConfig(SplitsConfig):
             f"data.source_vocab_size={source} and target_vocab_size={target}: must be equal, or "
             "data.joint_vocabulary=False",
         )
+
+        # A batch, and a packed row, hold the longest sentence.
         require(
             self.batch_tokens >= self.max_length,
             f"data.batch_tokens={self.batch_tokens}: must hold one sentence of "
@@ -243,6 +251,8 @@ class DataConfig(SplitsConfig):
             require(pair == ("en", "de"), generated)
         if self.source == "generated" or len(given) == 2:
             return self
+
+        # Parallel files: one set language of two names the other.
         name = self.names_of("train")[0]
         table = self.source == "files" and self.is_table(name)
         parallel = self.source == "files" and not table
@@ -252,9 +262,13 @@ class DataConfig(SplitsConfig):
             (ending,) = {*endings} - {getattr(self, given[0])}
             changed: dict[str, Any] = {other: ending}
             return dataclasses.replace(self, **changed)
+
+        # A table whose columns are language codes names both.
         columns = [str(column).rpartition(".")[2] for column in self.columns_by_field.values()]
         if table and columns and not given and all(re.fullmatch(_CODE, name) for name in columns):
             return dataclasses.replace(self, source_language=columns[0], target_language=columns[1])
+
+        # Else the config's languages are the corpus's, if nothing shows the contrary.
         known = all(pair) and (pair[0] != pair[1] or not given)
         if len(endings) > 1:
             known = known and {*pair} <= {*endings}

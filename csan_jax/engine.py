@@ -261,6 +261,7 @@ class Engine(CompiledFunctions):
     def _translated(
         self, rows: Sequence[np.ndarray], limit: int, beam_size: int, count: int
     ) -> list[list[tuple[list[int], float]]]:
+        # Only the limit bounds the hypotheses; scores are sums of log-probabilities.
         results = self._translator.translate_batch(
             [[self._names[piece] for piece in row.tolist()] for row in rows],
             beam_size=beam_size,
@@ -272,6 +273,7 @@ class Engine(CompiledFunctions):
             return_scores=True,
             return_end_token=True,
         )
+
         return [
             [
                 ([self._pieces[name] for name in hypothesis], score)

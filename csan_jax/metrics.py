@@ -57,6 +57,8 @@ def score(
       Post (2018), A Call for Clarity in Reporting BLEU Scores; Popović (2015), chrF.
     """
     _check(hypotheses, references)
+
+    # Scores of detokenised text, as sacreBLEU prints them.
     bleu = _bleu(language, references, lowercase=lowercase)
     chrf = CHRF(lowercase=lowercase)
     metrics = {
@@ -64,6 +66,8 @@ def score(
         "chrf": chrf.corpus_score(hypotheses, [references]).score,
     }
     signatures = {"sacrebleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+
+    # BLEU on Moses tokens, for languages that Moses knows.
     if has_moses(language, references):
         tokenized = _bleu(None, (), lowercase=lowercase)
         code = code_of(language)

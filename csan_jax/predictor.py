@@ -134,6 +134,8 @@ class Translator(Predictor):
         self._source = vocabulary[0]
         self._target = vocabulary[-1]
         self._settings = settings
+
+        # The options of the search, against the vocabulary and each other.
         beam_size = settings.beam_size if beam_size is None else beam_size
         require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
         size = self._target.size
@@ -151,6 +153,8 @@ class Translator(Predictor):
         require(
             extra_length is None or extra_length >= 1, f"extra_length={extra_length}: at least 1"
         )
+
+        # A program for the options that are not the run's.
         self._count = n_best or (beam_size if hypotheses else 0)
         search = {"length_penalty": length_penalty, "extra_length": extra_length}
         changed = {
@@ -198,6 +202,7 @@ class Translator(Predictor):
 
     @property
     def schema(self) -> Schema:
+        # What an answer has; all but the translation only on request.
         hypothesis = record({"translation": STRING, "score": NUMBER})
         output = record(
             {"translation": STRING},
@@ -206,6 +211,8 @@ class Translator(Predictor):
             attention=array(NUMBER, dims=5),
             reach=array(INTEGER, dims=4),
         )
+
+        # How the page of a server shows it.
         return Schema(
             title="Translation",
             texts=(Text("source", "Text", columns=("src",)),),

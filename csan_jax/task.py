@@ -219,6 +219,7 @@ class Translation(Task[Config]):
 
     def _check_vocabulary(self) -> None:
         """Checks that every piece has an embedding, and the beams against the vocabulary."""
+        # Every piece needs a row of the embedding.
         model = self.model.config
         for side, subwords, rows in (
             ("source", self.data.source_subwords, model.source_vocab_size),
@@ -229,6 +230,8 @@ class Translation(Task[Config]):
                     f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
                     "pieces; set it to that number, or 0"
                 )
+
+        # A beam cannot hold more hypotheses than the first step has pieces.
         pieces = self.data.target_subwords.size
         decode = self.config.decode
         self._pieces = pieces
