@@ -146,6 +146,8 @@ _OPENING = (
 
 def _draw(axes: "Axes", chart: Chart) -> None:
     categories = _categories(chart.series)
+
+    # One colour for each series; then one dash or marker for each round of colours.
     for number, series in enumerate(chart.series):
         x: Any = [categories[str(name)] for name in series.x] if categories else series.x
         style: Any = {"color": _COLOURS[number % len(_COLOURS)], "label": _safe(series.name)}
@@ -163,6 +165,8 @@ def _draw(axes: "Axes", chart: Chart) -> None:
             axes.plot(x, series.y, dash, marker=marker, markersize=4, linewidth=1.4, **style)
         for at, dots in zip(x, series.dots or (), strict=False):
             axes.plot([at] * len(dots), dots, "o", color=style["color"], markersize=3, alpha=0.45)
+
+    # Names of categories are slanted where they would overlap; whole numbers are all shown.
     rotation: Any = {}
     if categories:
         crowded = max(map(len, categories)) > 7 or sum(map(len, categories)) > 42  # letters
@@ -172,6 +176,8 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         values = sorted({value for series in chart.series for value in series.x})
         if len(values) <= 8 and all(type(value) is int for value in values):
             axes.set_xticks(values)
+
+    # The zero line, the names, and the legend below the chart.
     if chart.zero:
         axes.axhline(0, color="#808080", linewidth=1, zorder=1)
     axes.set_axisbelow(True)

@@ -66,6 +66,7 @@ def to_html(report: Report) -> str:
     """The report as HTML."""
     title = html.escape(report.title)
     names = (f"chart{number}" for number in range(10**9))
+
     return "\n".join(
         [
             "<!doctype html>",

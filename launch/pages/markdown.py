@@ -17,6 +17,8 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
     """
     lines = [f"# {_escaped(report.title)}"]
     pictures = dict[str, str]()
+
+    # Headings, pictures, tables with their notes, and text, in the report's order.
     for section in report.sections:
         lines.append(f"## {_escaped(section.title)}")
         for element in section.elements:

@@ -185,6 +185,8 @@ def _row_names(text: str, known: Sequence[str]) -> list[str]:
 def _parser() -> Parser:
     usage = "%(prog)s --list | TABLE --out OUT [options]"
     parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
+
+    # The table, and which of its rows and seeds.
     add = parser.add_argument
     table = add("table", nargs="?", metavar="TABLE", help="PAPER/NAME, or FILE.toml")
     table.completer = lambda **_: table_names()  # type: ignore[attr-defined]
@@ -197,6 +199,8 @@ def _parser() -> Parser:
     add("--out", type=disk_path, metavar="OUT", help="folder of the runs and the page")
     add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
     add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
+
+    # How trials run, what is left out, and what is stored.
     add_executor(parser)
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")

@@ -109,11 +109,14 @@ def restore(
 
 def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
     """The reason why an archive is not this trial's; None if it is."""
+    # The trial in the archive, with this machine's folder of corpora.
     files = read_archive(path, CONFIG, RESULT)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
     if current_class(str(values.get("task"))) != trial.config.task:
         return "has another task"
+
+    # It must have this trial's settings and version.
     with error_context(f"{path}: {CONFIG}"):
         config = result_fields(from_values(type(trial.config), values))
     settings = result_fields(trial.config)
@@ -123,6 +126,8 @@ def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
     earlier = result["versions"].get(PACKAGE)
     if current != earlier:
         return f"is of version {earlier}, not {current}"
+
+    # It must have the scores of this scale's split.
     with zipfile.ZipFile(path) as archive:
         complete = has_texts(archive.namelist(), scale.split, needs_predictions(trial, scale))
     return None if complete else f"lacks results of {scale.split}"

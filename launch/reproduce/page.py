@@ -46,6 +46,8 @@ def page(
     spec = results.spec
     scale = results.scale
     runs = [evaluation.run for evaluation in results.first_evaluations()]
+
+    # The sections in the order of their interest; those without elements are left out.
     sections = [
         Section(
             "Verdicts", [here(results), *verdict_elements(results, verdicts)] if verdicts else []
@@ -67,6 +69,7 @@ def page(
 
 def _setting(results: TableResults, command: str) -> list[Element]:
     """What was run, on what, and how the rows differ from the paper's."""
+    # What was run: files, split, command and machine.
     spec = results.spec
     scale = results.scale
     files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
@@ -77,6 +80,8 @@ def _setting(results: TableResults, command: str) -> list[Element]:
         *([f"Speeds were measured on {results.machine}."] if results.speeds else []),
         *results.notes,
     ]
+
+    # How rows differ, and what else the paper has of them.
     notes = [[row.name, row.note] for row in scale.rows if row.note and not row.missing]
     shown = _published_metrics(results)
     keys = [key for row in scale.rows for key in row.published if key not in shown]
@@ -98,6 +103,8 @@ def _not_run(results: TableResults) -> list[Element]:
     scale = results.scale
     not_run = {} if spec.kind == "speed" else results.not_run
     rows: list[list[Cell]] = []
+
+    # The rows that cannot be made, or lack seeds, with the paper's numbers.
     for row in scale.rows:
         number = not_run.get(row.name, 0)
         if not number and not row.missing:
@@ -107,6 +114,8 @@ def _not_run(results: TableResults) -> list[Element]:
         rows.append([row.name, reason, *published])
     if not rows:
         return []
+
+    # The command that trains what is missing.
     titles = [f"paper: {spec.columns.get(metric, metric)}" for metric in scale.metrics]
     table = Table(*without_empty(["row", "missing", *titles], rows))
     if not not_run:
@@ -250,6 +259,8 @@ def _speeds(results: TableResults, metric: str, title: str) -> dict[str, list[Ce
     published = first.published.get(metric)
     papers: list[Cell] = []
     ours: list[Cell] = []
+
+    # Here a ratio has an interval; the first row's to itself is 1.
     for row in results.scale.rows:
         paper = row.published.get(metric)
         values = results.values(row.name, metric)

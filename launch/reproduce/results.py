@@ -262,6 +262,8 @@ def read_results(
 def rows_of(results: TableResults) -> list[dict[str, Any]]:
     """The table's rows, also those without trials, by the columns of `HEAD`."""
     rows = []
+
+    # The seeds' values, and the intervals of rows that vary over seeds.
     for metric in results.scale.metrics:
         values = {
             row.name: [*results.values(row.name, metric).values()] for row in results.scale.rows
@@ -274,6 +276,8 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
         halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
         _, matrix, _ = results.matrix(metric)
         trials = Trials(matrix, np.array([row.name in present for row in results.scale.rows]))
+
+        # With several seeds the interval is that of all trials; it ends at the metric's range.
         for number, row in enumerate(results.scale.rows):
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
             half = halves.get(row.name)
@@ -286,6 +290,7 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
                     low, high = (float(end[0]) for end in ends)
                 least, most = _range(metric)
                 bounds = (max(low, least), min(high, most))
+
             cells = (
                 *(row.name, metric, row.published.get(metric), mean, *bounds),
                 *(len(values[row.name]), results.parameters(row.name)),

@@ -66,6 +66,8 @@ def statements(specs: Iterable[TableSpec], stored: Path) -> list[Statement]:
       stored: the folder of the pages of all tables.
     """
     found = []
+
+    # A claim that stands at several scales is one, with the row of each scale's page.
     for spec in specs:
         pages = {scale: _read(stored / spec.name / scale / CLAIMS_FILE) for scale in spec.scales}
         claims: dict[tuple[str, str, str], dict[str, Claim]] = {}
@@ -74,6 +76,8 @@ def statements(specs: Iterable[TableSpec], stored: Path) -> list[Statement]:
                 if not claim.repeats:
                     key = (claim.text, claim.row, claim.than)
                     claims.setdefault(key, {})[scale.name] = claim
+
+        # The scale that the file lists, or the first with a page, or the first.
         for key, by_scale in claims.items():
             rows = {name: pages[name][key] for name in by_scale if key in pages[name]}
             listed = spec.listed if spec.listed in rows else "".join([*rows][:1])
@@ -104,6 +108,7 @@ def _statement(
       paper: the paper's difference or ratio.
       rows: of claims.csv, by scale.
     """
+    # Scales that decide otherwise stand beside it.
     row = rows.get(scale, {})
     decision = row.get("verdict", _NO_PAGE)
     decided = WORDS["fails" if decision.startswith(WORDS["holds"]) else "holds"]
@@ -112,6 +117,7 @@ def _statement(
         for name, other in rows.items()
         if name != scale and other["verdict"].startswith(decided)
     }
+
     return Statement(
         claim,
         spec.name,
@@ -132,6 +138,7 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
     Args:
       stored: as for `statements`.
     """
+    # The statements of papers, decided, waiting and open; and this suite's questions.
     found = statements(specs, stored)
     of_papers = [statement for statement in found if not statement.claim.ours]
     ours = [statement for statement in found if statement.claim.ours]
@@ -140,6 +147,7 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
     rest = [s for s in of_papers if not s.is_decided and s.state != AWAITS]
     states = collections.Counter(statement.state for statement in of_papers)
     counts = "\n".join(f"- {state}: {number}" for state, number in states.most_common())
+
     return "\n\n".join(
         [
             "# What the papers state, and what holds here",

@@ -59,12 +59,15 @@ def judge(evidence: Evidence, within: float | None = None) -> Verdict:
     """
     ends = evidence.interval()
     low, high = (float(end[0]) for end in ends)
+
+    # The interval decides: it excludes 0, or is within the bound.
     if within is None:
         holds = low > 0
         fails = high < 0
     else:
         holds = -within < low and high < within
         fails = low > within or high < -within
+
     return Verdict(
         "holds" if holds else "fails" if fails else "open",
         float(evidence.center[0]),
