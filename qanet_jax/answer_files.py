@@ -73,11 +73,15 @@ def _rows(path: Path) -> Iterator[Node]:
     """The rows of a table as objects."""
     bad_examples = BadExamples("error", option="")
     form = format_of(path, _SEPARATOR)
+
+    # Formats of objects.
     if form in ("parquet", "json", "jsonl"):
         for node in ObjectFile(path, form).rows(bad_examples):
             require(isinstance(node.value, dict), f"{node.place}: {_NEEDED}")
             yield node
         return
+
+    # Tables: the first row that is not empty has the columns' names.
     header: list[str] = []
     for line, cells in TextFile(path, form == "csv", _SEPARATOR).rows(bad_examples):
         place = f"{path}:{line}"

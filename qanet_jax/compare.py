@@ -68,6 +68,8 @@ class SpanEvaluation(Evaluation):
         stored = self.run.workdir.scores(self.split).value
         if self.run.corpus.golds(self.split) is not None:
             return []
+
+        # The stored answers must have the F1 of the score.
         squad = self.run.corpus.texts(self.split)
         golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
         scores = question_scores(answers, golds) if answers.keys() == golds.keys() else {}
@@ -75,6 +77,8 @@ class SpanEvaluation(Evaluation):
         matches = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01
         if not scores or not matches:
             raise UserError(f"{self._file}: not the answers of its score; score {self.split} again")
+
+        # The words around each answer, for a table.
         rule = self.run.corpus.vocabulary.rule
         words = [TokenizedText.of(context, rule) for context in squad.contexts]
         return [
@@ -98,12 +102,16 @@ class SpanEvaluation(Evaluation):
         explained = json.loads(answer)
         if not explained.get("layers"):
             return explained["answer"], []
+
+        # The answer and a different reference, in words of the context.
         text = json.loads(line)["context"]
         context, question = explained["words"]
         spans = {"answer": (explained["start"], explained["end"])}
         if span is not None and span != spans["answer"]:
             spans["reference"] = span
         words = {name: _words_of(text, context, *ends) for name, ends in spans.items()}
+
+        # The words around the answer, and the outlines within them.
         top = max(0, words["answer"][0] - _AROUND)
         stop = min(len(context), words["answer"][1] + 1 + _AROUND)
         outlines = []
@@ -113,6 +121,7 @@ class SpanEvaluation(Evaluation):
             if first <= last:
                 ends = [(0, len(question[:_LONGEST]) - 1)] * (last + 1 - first)
                 outlines.append(Outline(name, ends, first - top))
+
         weights = explained["layers"][0][0]["weights"][top:stop]
         panel = Panel("", [row[:_LONGEST] for row in weights], outlines)
         names = f"{run}: context-query attention", "question", "context"

@@ -117,6 +117,8 @@ class SpanExtraction(WordLevelTask[Config]):
         squad = self.data.texts(split)
         trivia = self.data.golds(split)
         predicted = self._answers(split, squad, predictions)
+
+        # SQuAD scores questions of one passage, TriviaQA the best answer of several.
         if trivia is None:
             answers = {name: text for name, (text, _) in predicted.items()}
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
@@ -131,6 +133,8 @@ class SpanExtraction(WordLevelTask[Config]):
             metrics = triviaqa_metrics.score(answers, trivia)
             question_scores = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
             words = {key: len(texts.get(key, "").split()) for key in golds}
+
+        # Examples at equal distances, with all different answers.
         sample = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in sample]
         return Scores(
@@ -158,16 +162,20 @@ class SpanExtraction(WordLevelTask[Config]):
         end in all windows; with one window it is p1 p2. Pairs in overlaps of windows are repeated
         in the sum (`qanet_jax.predictor`, which has the logits, counts each word once).
         """
+        # The normaliser of a question, over its windows.
         corpus = self.data.split(split)
         scores = predictions["score"][:, 0].astype(np.float64)
         numbers = corpus.numbers
         totals = np.full(len(squad.questions), -np.inf)
         np.logaddexp.at(totals, numbers, predictions["normaliser"].astype(np.float64))
+
+        # The best span of each question: by score, and of equal ones the first in the text.
         words = np.stack([predictions["first"][:, 0], predictions["last"][:, 0]], axis=1)
         spans = [corpus.characters(at, *pair) for at, pair in enumerate(words.tolist())]
         starts, ends = np.array(spans).T
         order = np.lexsort((ends, starts, -scores, numbers))
         _, at = np.unique(numbers[order], return_index=True)
+
         answers = {}
         for example in order[at].tolist():
             number = numbers[example]
