@@ -112,6 +112,8 @@ class SentenceClassification(WordLevelTask[Config]):
         right = logits[:rows]
         wrong = logits[rows:].reshape(*present.shape, -1)
         losses = jnp.zeros(rows)
+
+        # The hinge loss, against the sentences of the question or of the whole batch.
         answers = nn.softmax(right)[:, YES]
         negatives = nn.softmax(wrong)[..., YES]
         if config.loss != "cross_entropy" and config.pairs == "question":
@@ -120,14 +122,17 @@ class SentenceClassification(WordLevelTask[Config]):
         elif config.loss != "cross_entropy":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + negatives.reshape(1, -1))
             losses += mean_of(hinges, (present & real[:, None]).reshape(1, -1))
+
+        # The cross-entropy of both kinds of sentences.
         if config.loss != "hinge":
             log_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], present)
             losses -= (nn.log_softmax(right)[:, YES] + log_wrong) / 2
 
-        def both(values):
-            return values[:rows] + mean_of(values[rows:].reshape(present.shape), present)
+        def of_questions(values: Float[Array, "pairs"]) -> Float[Array, "B"]:
+            negatives = mean_of(values[rows:].reshape(present.shape), present)
+            return values[:rows] + negatives
 
-        return losses, {name: both(values) for name, values in further.items()}
+        return losses, {name: of_questions(values) for name, values in further.items()}
 
     def _all_pairs(self, batch: Batch) -> dict[str, Array]:
         """The questions with answering sentences, followed by those with other sentences."""
@@ -180,10 +185,10 @@ class SentenceClassification(WordLevelTask[Config]):
         more = join_list([*data.names, "+".join(data.names)])
         relabelled = dataclasses.replace(data, labels=more)
         tasks = self, type(self)(dataclasses.replace(self.config, data=relabelled))
-        own, other = (
+        current, changed = (
             named_parameters(nn.unbox(jax.eval_shape(task.init, random_key(0)))) for task in tasks
         )
-        return [name for name, leaf in own.items() if leaf.shape != other[name].shape]
+        return [name for name, leaf in current.items() if leaf.shape != changed[name].shape]
 
     def evaluation_set(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
@@ -205,7 +210,7 @@ class SentenceClassification(WordLevelTask[Config]):
             "second": "other"
         }
 
-        def several(dims):
+        def several(dims: str) -> str:
             return dims.replace("B", f"B, {self.config.data.negatives}", 1)
 
         wrong = {name: self.inputs[of] for of, name in negative_names.items()}
