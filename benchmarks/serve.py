@@ -125,7 +125,7 @@ def figures(seconds: Sequence[float], total: float) -> Row:
     """Throughput, and percentiles of the latencies."""
     ordered = sorted(seconds)
 
-    def percentile(share):
+    def percentile(share: float) -> float:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
 
     percentiles = {f"p{n}_ms": percentile(n / 100) for n in (50, 95, 99)}

@@ -102,7 +102,7 @@ def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
 def require_checkout(folder: Path, commit: str) -> None:
     """Raises UserError if the folder is no checkout of that commit, or has changes."""
 
-    def git(*words):
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
 
     head = git("rev-parse", "HEAD") if folder.is_dir() else None

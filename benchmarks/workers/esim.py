@@ -22,7 +22,7 @@ def make(job: dict[str, Any]) -> Work:
     loss = torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(parameters, lr=4e-4)
 
-    def tensor(array):
+    def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array.astype(np.int64))
 
     def texts(batch: Batch) -> list[torch.Tensor]:

@@ -35,15 +35,14 @@ def make(job: dict[str, Any]) -> Work:
     size = sum(p.numel() for p in trained)
     batches = read(job["batches"])
 
-    def tensor(array):
+    def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array.astype(np.int64))
 
-    def texts(batch):
-        return [
-            tensor(batch[name])
-            for text in ("context", "question")
-            for name in (text, f"{text}_characters")
-        ]
+    def texts(batch: Batch) -> list[torch.Tensor]:
+        tensors = []
+        for text in ("context", "question"):
+            tensors += [tensor(batch[text]), tensor(batch[f"{text}_characters"])]
+        return tensors
 
     if job["phase"] == "answer":
         network.eval()
@@ -53,6 +52,8 @@ def make(job: dict[str, Any]) -> Work:
                 network(*texts(batch))
 
         return Work(answer, batches, count(batches), size)
+
+    # Training, with the moving average of the parameters.
     network.train()
     optimizer = torch.optim.Adam(trained, 1e-3, BETAS, EPS, DECAY)
     loss = torch.nn.CrossEntropyLoss()
