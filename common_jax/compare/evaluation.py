@@ -208,7 +208,7 @@ class Evaluation:
         """
         require_same_examples([*runs, *baselines])
 
-        def mean(group):
+        def mean(group: Sequence[Evaluation]) -> Float[np.ndarray, "n"]:
             return np.mean([run.example_values(metric) for run in group], axis=0)
 
         differences = mean(runs) - (mean(baselines) if baselines else 0.0)

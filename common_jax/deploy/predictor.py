@@ -102,8 +102,8 @@ def outputs_of(
     def computed(batch: Mapping[str, Any]) -> Mapping[str, Any]:
         outputs = compute(batch)
         for name in needed:
-            found = shape(outputs[name]) if name in outputs else ()
-            if len(found) < 2 or found[0] < max(len(array) for array in batch.values()):
+            dims = shape(outputs[name]) if name in outputs else ()
+            if len(dims) < 2 or dims[0] < max(len(array) for array in batch.values()):
                 raise UserError(f"the program has no output {name!r} with a row for each input")
         return outputs
 

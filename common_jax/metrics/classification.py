@@ -52,11 +52,14 @@ def log_odds(
       logits: log-probabilities up to a constant of each row.
     """
     chosen = np.arange(logits.shape[1]) == np.reshape(labels, (-1, 1))
+    return _log_sum(logits, chosen) - _log_sum(logits, ~chosen)
 
-    def of(members):
-        return np.logaddexp.reduce(np.where(members, logits, -np.inf), axis=1)
 
-    return of(chosen) - of(~chosen)
+def _log_sum(
+    logits: Float[np.ndarray, "n labels"], members: Bool[np.ndarray, "n labels"]
+) -> Float[np.ndarray, "n"]:
+    """The logarithm of the summed probabilities of each row's members."""
+    return np.logaddexp.reduce(np.where(members, logits, -np.inf), axis=1)
 
 
 def best_labels(logits: Float[np.ndarray, "n labels"]) -> Float[np.ndarray, "n labels"]:
