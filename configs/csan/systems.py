@@ -74,10 +74,11 @@ def _sized(name: str, large: str, further: Mapping[str, tuple[str, str]]) -> tup
 def _local(attention: Callable[..., EncoderAttention], **fields: Any) -> Callable[..., Fields]:
     """An attention in the file's local layers."""
 
-    def local(model):
-        return model.encoder_attention.local_layers
+    def with_attention(model: ConfigDict) -> Fields:
+        layers = model.encoder_attention.local_layers
+        return {"encoder_attention": attention(layers, **fields)}
 
-    return lambda model: {"encoder_attention": attention(local(model), **fields)}
+    return with_attention
 
 
 def _predicted(heads: int, **fields: Any) -> Callable[..., Fields]:
