@@ -199,7 +199,7 @@ class TranslationEvaluation(Evaluation):
         language = runs[0].language
         members = _members(tuple(references), metric, language)
 
-        def of_members(lines):
+        def of_members(lines: Sequence[str]) -> list[str]:
             return [lines[n] for n in members]
 
         return translation.bleu_error(

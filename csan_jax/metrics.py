@@ -159,15 +159,15 @@ def bleu_error(
     """
     of = None if tokenized else language
 
-    def words(lines):
+    def words(lines: Sequence[str]) -> tuple[str, ...]:
         return tuple(_moses(lines, code_of(language)) if tokenized else lines)
 
     reference = words(references)
 
-    def bleu(lines):
+    def bleu(lines: Sequence[str]) -> Float[np.ndarray, "resamples"]:
         return _resampled_bleu(words(lines), reference, of, order, resamples)
 
-    def mean(group):
+    def mean(group: Sequence[Sequence[str]]) -> Float[np.ndarray, "resamples"]:
         return np.mean([bleu(lines) for lines in group], axis=0)
 
     differences = mean(systems) - (mean(baselines) if baselines else 0.0)

@@ -241,14 +241,17 @@ class Translator(Predictor):
             for group in groups(lengths, self._settings.batch_tokens)
         ]
 
-        def encoded(members):
+        def encoded(members: Sequence[int]) -> list[list[int]]:
             return [[*sentences[i].pieces, END] for i in members]
 
+        # Sentences of similar lengths are one batch; an empty one is in none.
         arrays = (
             {"source": padded(encoded(members), group.rows, *group.widths)}
             for members, group in batches
         )
         results = outputs_of(self._translate, arrays, self._at_once, ["pieces"])
+
+        # Of equal translations, the first has the best score.
         for (members, _), outputs in zip(batches, results, strict=True):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])

@@ -133,9 +133,10 @@ class Translation(Task[Config]):
         decode = dataclasses.replace(self.config.decode, **options)
         beam_size = decode.beam_size
 
-        def apply(method, *inputs, **options):
+        def apply(method: str, *inputs: Any, **options: Any) -> Any:
             return self.model.apply({"params": params}, *inputs, method=method, **options)
 
+        # The source, encoded; a row of padding has no steps.
         valid = source != 0
         lengths = valid.sum(axis=1)
         limits = jnp.where(lengths > 0, lengths + decode.extra_length, 0)
@@ -150,6 +151,7 @@ class Translation(Task[Config]):
             has_unused = self._pieces < logits.shape[-1]
             return logits[..., : self._pieces] if has_unused else logits, cache
 
+        # The search ends at the usual length unless some sentence goes on.
         rows = source.shape[0]
         stages = [Stage(rows, usual), Stage(rows, longest)]
         if compact and not (isinstance(rows, int) and rows <= 32):
