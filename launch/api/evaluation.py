@@ -58,7 +58,7 @@ class EvaluationResult:
             if f"{name}{ends[0]}" in self.tests:
                 known[name] = [self.tests[f"{name}{end}"] for end in ends]
 
-        def interval(name):
+        def interval(name: str) -> str | None:
             return " to ".join(f"{end:.2f}" for end in known.get(name, ())) or None
 
         rows: list[list[Cell]] = [[name, v, interval(name)] for name, v in self.metrics.items()]

@@ -211,7 +211,8 @@ def _metrics(service: Service, origin: Origin, scores: Scores) -> str:
     average = {"average": origin.parameters.average} if origin.parameters.average > 1 else {}
     flags = "".join(f" --{name} {value}" for name, value in {**average, **decoding}.items())
     path = shlex.quote(shareable(str(origin.workdir.path)))
-    what = "These parameters have not been scored" + " with these settings" * bool(decoding)
+    settings = " with these settings" if decoding else ""
+    what = f"These parameters have not been scored{settings}"
     return f"{what} (`python -m launch.evaluate --workdir {path}{flags}`)."
 
 

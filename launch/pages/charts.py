@@ -106,14 +106,16 @@ def svg(
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
     element = element.replace("stroke: #000000", "stroke: currentColor")
+    element = re.sub(r' d="[^"]*"', _shortened, element)
 
-    def short(path):
-        return re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace("\n", "")
-
-    element = re.sub(r' d="[^"]*"', short, element)  # hundredths of a point
     # ids that are the same in all pictures, such as "axes_1", are not referenced
     opening = _INHERITING if inherits else _OPENING
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, element, count=1)
+
+
+def _shortened(path: re.Match[str]) -> str:
+    """A path in hundredths of a point."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace("\n", "")
 
 
 def save(charts: Sequence[Chart], stem: AnyPath, caption: str = "") -> None:
@@ -201,6 +203,8 @@ def _heatmap(picture: Heatmap) -> "Figure":
         [_cell_label(name) for name in names] for names in (picture.rows, picture.columns)
     )
     left, below = (_LETTER * max(map(len, names)) + 0.3 for names in (rows, columns))
+
+    # The size of a cell, as large as its column of panels allows, and the height of the figure.
     across = picture.across
     down = -(-len(picture.panels) // picture.across)
     panel_width = (_SIZE[0] - left) / across - _GAP
@@ -212,6 +216,8 @@ def _heatmap(picture: Heatmap) -> "Figure":
     height = _TITLE + step * down + below + _ROW * (1 + len(names))
     figure = Figure((_SIZE[0], height))
     scale = max(value for p in picture.panels if p for row in p.values for value in row) or 1.0
+
+    # The panels, row by row; words stand only at the left and lower edges.
     for at, panel in enumerate(picture.panels):
         if panel is None:
             continue
@@ -235,8 +241,9 @@ def _heatmap(picture: Heatmap) -> "Figure":
         axes.tick_params("x", rotation=90)
         axes.tick_params(length=0, pad=2)
 
-    def write(x, y, text, **style):
-        return figure.text(x / _SIZE[0], 1 - y / height, text, **style)
+    # Title, labels and legend around them, in inches from the upper left.
+    def write(x: float, y: float, text: str, **style: Any) -> None:
+        figure.text(x / _SIZE[0], 1 - y / height, text, **style)
 
     write(0.05, 0.05, _safe(picture.title), va="top", fontsize=_STYLE["axes.titlesize"])
     middle = _TITLE + step * down / 2
@@ -316,17 +323,20 @@ def _draw_panel(axes: "Axes", panel: Panel, scale: float, colours: Sequence[str]
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Shape
 
-    def square(x, y):
+    def square(x: int, y: int) -> Shape:
         return Shape([(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y)])
 
+    # The cells of each shade are one path, for a small file.
     cells: dict[int, list[Any]] = {}
     for y, row in enumerate(panel.values):
         for x, value in enumerate(row):
             cells.setdefault(round(_SHADES * math.sqrt(value / scale)), []).append(square(x, y))
-    for level in sorted(cells.keys() - {0}):  # one path for each shade: a small file
+    for level in sorted(cells.keys() - {0}):
         shape = Shape.make_compound_path(*cells[level])
         shade = (_COLOURS[0], level / _SHADES)
         axes.add_patch(PathPatch(shape, facecolor=shade, edgecolor="none"))
+
+    # An outline goes down the right ends of its spans, and up the left ones.
     for outline, colour, dash in zip(panel.outlines, colours, _DASHES, strict=False):
         bounds = [(outline.top + n, *span) for n, span in enumerate(outline.spans)]
         right = [(last + 1, y + end) for y, _, last in bounds for end in (0, 1)]
@@ -338,6 +348,7 @@ def _draw_panel(axes: "Axes", panel: Panel, scale: float, colours: Sequence[str]
             linewidth=1.2,
             clip_on=False,
         )
+
     axes.set(xlim=(0, len(panel.values[0])), ylim=(len(panel.values), 0))
     axes.spines[:].set(visible=True, color="#808080", linewidth=0.6)
     axes.grid(False)

@@ -253,7 +253,9 @@ def _report(
     options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
     argv = [results.spec.name]
     argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
-    argv += ["--no_train"] * args.no_train + ["--data", "DIR", "--out", "OUT"]
+    if args.no_train:
+        argv.append("--no_train")
+    argv += ["--data", "DIR", "--out", "OUT"]
     return page(results, verdicts, command_line("reproduce", argv), answers.get("rows", {}))
 
 

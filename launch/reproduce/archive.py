@@ -79,8 +79,8 @@ def write_archive(path: Path, files: Mapping[str, str]) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, text in files.items():
-            own = _unshared(path, name, text)
-            archive.writestr(zipfile.ZipInfo(name, _DATE), own, zipfile.ZIP_LZMA)
+            unshared = _unshared(path, name, text)
+            archive.writestr(zipfile.ZipInfo(name, _DATE), unshared, zipfile.ZIP_LZMA)
     replace_bytes(path, packed.getvalue())
 
 
@@ -174,7 +174,7 @@ def _rounded(table: str) -> str:
     """A TSV table with numbers of four significant digits."""
     head, *rows = table.splitlines()
 
-    def short(field):
+    def short(field: str) -> str:
         return f"{float(field):.4g}" if "." in field or "e" in field else field
 
     return "\n".join([head, *("\t".join(map(short, row.split("\t"))) for row in rows)]) + "\n"

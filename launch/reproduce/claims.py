@@ -140,14 +140,14 @@ def published(scale: Scale, claim: Claim) -> Estimate | None:
 
 def _beside(results: TableResults, claim: Claim) -> list[Estimate]:
     """The differences by the metrics beside that of a claim."""
-    found = []
+    estimates = []
     for metric in claim.beside:
         try:
             verdict = _verdict(results, dataclasses.replace(claim, metric=metric))
         except IncomparableError:
             continue
-        found.append(_estimate(metric, claim, verdict))
-    return found
+        estimates.append(_estimate(metric, claim, verdict))
+    return estimates
 
 
 def _judged(results: TableResults, claim: Claim) -> Judged:
@@ -295,8 +295,8 @@ def _verdict(results: TableResults, claim: Claim) -> Verdict:
     # Runs that do not reach the target take at least their hours.
     at_least = results.unreached(claim.row) if metric == HOURS else {}
     groups[0] |= at_least
-    for row, found in zip(names, groups, strict=True):
-        if not found:
+    for row, values in zip(names, groups, strict=True):
+        if not values:
             has_runs = results.finished(row) > 0
             raise IncomparableError(f"no {metric}: {row}" if has_runs else f"not run: {row}")
     if metric == HOURS and results.unreached(claim.than):
@@ -323,7 +323,7 @@ def _evidence(
         values[0, index[claim.row], seeds.index(seed)] = hours
 
     # Constants: the mean of a row without training, the paper's number.
-    first, *others = names
+    first, *second = names
     trained = [name for name in names if results.scale.row(name).trained]
     constants = [float(np.nanmean(values[0, index[name]])) for name in names if name not in trained]
     if claim.than_published:
@@ -332,7 +332,7 @@ def _evidence(
             raise IncomparableError(f"{metric} of {claim.row}, and the paper's, are needed")
         constants.append(published[metric])
 
-    error = 0.0 if metric == HOURS else results.example_error(first, others, metric)
+    error = 0.0 if metric == HOURS else results.example_error(first, second, metric)
     options: dict[str, Any] = {"paired": results.scale.paired, "example_error": error}
 
     # The difference, by which of the rows have deviations over seeds.
@@ -341,7 +341,7 @@ def _evidence(
         return Evidence(difference, np.zeros(0, int), np.zeros((0, 1)), None, error)
     if first not in trained:
         trials = Trials(-values, pool)
-        return trials.difference(index[others[0]], constant=-constants[0], **options)
+        return trials.difference(index[second[0]], constant=-constants[0], **options)
     rows = [index[name] for name in trained]
     return Trials(values, pool).difference(*rows, constant=sum(constants), **options)
 

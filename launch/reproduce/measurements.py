@@ -65,7 +65,7 @@ def speeds_of(
         configs.setdefault(trial.values[ROW], trial.config)
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
 
-    def measure():
+    def measure() -> dict[str, Any]:
         return {
             row: {
                 name: [speeds[rate] for speeds in rounds]
@@ -75,10 +75,10 @@ def speeds_of(
             for row, rounds in measure_rounds(configs, steps).items()
         }
 
-    def some(rows):
+    def are_known(rows: Mapping[str, Any]) -> bool:
         return rows.keys() <= configs.keys()
 
-    return _once(SPEED, table, folders, measure, some) if len(configs) > 1 else {}
+    return _once(SPEED, table, folders, measure, are_known) if len(configs) > 1 else {}
 
 
 def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
         for example in examples
     }
 
-    def make():
+    def make() -> dict[str, Any]:
         return {
             example.name: {
                 row: answer(example.texts, names) for row, names in rows_of[example.name].items()
@@ -122,11 +122,12 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
             for example in examples
         }
 
-    def has_all(known):
+    def has_all(known: Mapping[str, Any]) -> bool:
         return known.keys() == rows_of.keys() and all(
             rows.keys() <= known[name].keys() for name, rows in rows_of.items()
         )
 
+    # Of answers made before, those of the rows and examples that there are now.
     if not examples:
         return {}
     values = _once(ANSWERS, table, folders, make, has_all)

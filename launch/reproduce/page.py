@@ -133,17 +133,17 @@ def here(results: TableResults) -> str:
     scale = results.scale
     titles = results.spec.columns
     metrics = dict.fromkeys(claim.metric for claim in scale.claims if claim.metric not in MEASURED)
-    parts = [_span([status.parameters for status in results.statuses], "parameters")]
+    settings = [_span([status.parameters for status in results.statuses], "parameters")]
     if results.spec.kind != "speed":
         finished = [status for status in results.statuses if status.state == "finished"]
-        parts += [scale.trained_on, _span([status.step for status in finished], "steps")]
-    parts += [
+        settings += [scale.trained_on, _span([status.step for status in finished], "steps")]
+    settings += [
         f"judged on {scale.split} by {' or '.join(titles.get(name, name) for name in metrics)}"
         if metrics
         else "speed",
         f"on {', '.join(results.devices)}" if results.devices else "",
     ]
-    return f'In a verdict "here" means: {", ".join(filter(None, parts))}.'
+    return f'In a verdict "here" means: {", ".join(filter(None, settings))}.'
 
 
 def _span(numbers: Sequence[int | None], unit: str) -> str:

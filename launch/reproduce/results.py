@@ -61,8 +61,8 @@ class TableResults:
         """The kinds of device on which the trials ran, or the speeds were measured."""
         if self.spec.kind == "speed":
             return [self.machine.partition(" x ")[2].partition(",")[0]] if self.machine else []
-        found = [result for trial in self.trials if (result := trial.workdir.result())]
-        return [*dict.fromkeys(name.upper() for result in found for name in result["devices"])]
+        results = [result for trial in self.trials if (result := trial.workdir.result())]
+        return [*dict.fromkeys(name.upper() for result in results for name in result["devices"])]
 
     def values(self, row: str, metric: str) -> dict[int, float]:
         """A metric of a row's finished trials by seed; a speed by the number of its round."""
@@ -112,7 +112,7 @@ class TableResults:
             finished = [t for t, s in self.of(ensemble.of) if s.state == "finished"]
             members = [self.evaluation(trial) for trial in finished]
             groups = zip(*[iter(members)] * ensemble.runs, strict=False)
-            self._ensembles[row] = [first.ensemble(others) for first, *others in groups]
+            self._ensembles[row] = [first.ensemble(further) for first, *further in groups]
         return self._ensembles[row]
 
     @property
@@ -140,8 +140,8 @@ class TableResults:
         """
         values = [self.values(row.name, metric) for row in self.scale.rows]
         missed = [self.unreached(row.name) if metric == HOURS else {} for row in self.scale.rows]
-        seeds = sorted({seed for found in (*values, *missed) for seed in found})
-        matrix = [[found.get(seed, math.nan) for seed in seeds] for found in values]
+        seeds = sorted({seed for by_seed in (*values, *missed) for seed in by_seed})
+        matrix = [[by_seed.get(seed, math.nan) for seed in seeds] for by_seed in values]
         pool = [row.trained and row in self.scale.made for row in self.scale.rows]
         return seeds, np.array([matrix], float).reshape(1, len(values), -1), np.array(pool)
 
@@ -312,7 +312,7 @@ def _range(metric: str) -> tuple[float, float]:
 def to_csv(results: TableResults) -> str:
     """The rows as CSV, numbers with six significant digits."""
 
-    def short(value):
+    def short(value: Any) -> Any:
         return f"{value:.6g}" if isinstance(value, float) else value
 
     rows = [{name: short(value) for name, value in row.items()} for row in rows_of(results)]

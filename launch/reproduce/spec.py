@@ -96,11 +96,9 @@ class Scale:
             if not names or row.name in names
         )
 
-        def has(needed):
-            return {*needed} <= {row.name for row in rows}
-
-        claims = tuple(claim for claim in self.claims if has((claim.row, claim.than)))
-        examples = tuple(example for example in self.examples if has(example.through))
+        present = {row.name for row in rows}
+        claims = tuple(claim for claim in self.claims if {claim.row, claim.than} <= present)
+        examples = tuple(example for example in self.examples if {*example.through} <= present)
         return dataclasses.replace(self, rows=rows, claims=claims, examples=examples)
 
 

@@ -65,7 +65,7 @@ def statements(specs: Iterable[TableSpec], stored: Path) -> list[Statement]:
     Args:
       stored: the folder of the pages of all tables.
     """
-    found = []
+    result = []
 
     # A claim that stands at several scales is one, with the row of each scale's page.
     for spec in specs:
@@ -83,8 +83,8 @@ def statements(specs: Iterable[TableSpec], stored: Path) -> list[Statement]:
             listed = spec.listed if spec.listed in rows else "".join([*rows][:1])
             name = listed or next(iter(by_scale))
             paper = published(spec.scales[name], by_scale[name])
-            found.append(_statement(spec, by_scale[name], paper, listed, rows))
-    return found
+            result.append(_statement(spec, by_scale[name], paper, listed, rows))
+    return result
 
 
 def _read(path: Path) -> dict[tuple[str, str, str], dict[str, str]]:
@@ -112,10 +112,10 @@ def _statement(
     row = rows.get(scale, {})
     decision = row.get("verdict", _NO_PAGE)
     decided = WORDS["fails" if decision.startswith(WORDS["holds"]) else "holds"]
-    others = {
-        name: state_of(other["verdict"])
-        for name, other in rows.items()
-        if name != scale and other["verdict"].startswith(decided)
+    contrary = {
+        name: state_of(fields["verdict"])
+        for name, fields in rows.items()
+        if name != scale and fields["verdict"].startswith(decided)
     }
 
     return Statement(
@@ -127,7 +127,7 @@ def _statement(
         row.get("here", ""),
         published_text(paper, spec.units),
         row.get("seeds", ""),
-        others,
+        contrary,
     )
 
 
@@ -139,9 +139,9 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
       stored: as for `statements`.
     """
     # The statements of papers, decided, waiting and open; and this suite's questions.
-    found = statements(specs, stored)
-    of_papers = [statement for statement in found if not statement.claim.ours]
-    ours = [statement for statement in found if statement.claim.ours]
+    listed = statements(specs, stored)
+    of_papers = [statement for statement in listed if not statement.claim.ours]
+    ours = [statement for statement in listed if statement.claim.ours]
     decided = [statement for statement in of_papers if statement.is_decided]
     waiting = [statement for statement in of_papers if statement.state == AWAITS]
     rest = [s for s in of_papers if not s.is_decided and s.state != AWAITS]
@@ -170,19 +170,19 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
     )
 
 
-def _by_paper(found: Sequence[Statement]) -> Iterator[str]:
+def _by_paper(listed: Sequence[Statement]) -> Iterator[str]:
     """A table for each paper, the statements that hold before the others."""
     for paper, name in PAPERS.items():
-        chosen = [s for s in found if s.table.startswith(f"{paper}/")]
+        chosen = [s for s in listed if s.table.startswith(f"{paper}/")]
         if chosen:
             yield f"### {name} ({chosen[0].source.partition(',')[0]})"
             yield _table(sorted(chosen, key=lambda s: not s.state.startswith(WORDS["holds"])))
 
 
-def _folded(found: Sequence[Statement]) -> Iterator[str]:
+def _folded(listed: Sequence[Statement]) -> Iterator[str]:
     """A folded table for each verdict and reason, the most frequent first."""
     groups: dict[str, list[Statement]] = {}
-    for statement in found:
+    for statement in listed:
         name = statement.state if statement.is_decided else f"{statement.state}: {statement.reason}"
         groups.setdefault(name, []).append(statement)
     for name, group in sorted(groups.items(), key=lambda item: -len(item[1])):
@@ -190,14 +190,14 @@ def _folded(found: Sequence[Statement]) -> Iterator[str]:
         yield f"{summary}\n\n{_table(group)}\n\n</details>"
 
 
-def _table(found: Sequence[Statement]) -> str:
+def _table(listed: Sequence[Statement]) -> str:
     rows = []
-    for statement in found:
+    for statement in listed:
         verdict = statement.state if statement.is_decided else statement.decision
-        others = [f"at {scale}: {decision}" for scale, decision in statement.others.items()]
+        contrary = [f"at {scale}: {decision}" for scale, decision in statement.others.items()]
         page = f"{statement.table}/{statement.scale}"
         link = f"[{page}]({page}/page.md)" if statement.scale else statement.table
         cells = (statement.here, statement.published, statement.seeds)
         shown = [cell or "-" for cell in cells]
-        rows.append((statement.claim.text, "; ".join([verdict, *others]), *shown, link))
+        rows.append((statement.claim.text, "; ".join([verdict, *contrary]), *shown, link))
     return markdown_table(_HEAD, rows)

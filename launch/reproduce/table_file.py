@@ -202,8 +202,8 @@ class Claim:
     def judged_at(self, scale: str, metrics: Sequence[str]) -> "Claim":
         """The claim at a scale, on its own metric or else on the first of the scale's."""
         metric = self.metric_at.get(scale, self.metric) or metrics[0]
-        others = tuple(name for name in metrics if name != metric)
-        beside = self.beside or (() if self.metric else others)
+        further = tuple(name for name in metrics if name != metric)
+        beside = self.beside or (() if self.metric else further)
         claim = dataclasses.replace(self, metric=metric, beside=beside)
         if claim.relation == "better" and claim.metric in SPEEDS:
             claim = dataclasses.replace(claim, relation="ratio", factor=1.0)

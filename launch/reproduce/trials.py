@@ -83,13 +83,13 @@ def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
 def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
     """The corpora that a scale's trials need."""
 
-    def named(name):
+    def is_needed(name: str) -> bool:
         return any(
             name == row.data or any(f"{{{name}}}" in value for value in row.overrides.values())
             for row in scale.made
         )
 
-    return [corpus for name, corpus in spec.corpora.items() if named(name)]
+    return [corpus for name, corpus in spec.corpora.items() if is_needed(name)]
 
 
 def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
