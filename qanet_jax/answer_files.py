@@ -84,18 +84,18 @@ def _rows(path: Path) -> Iterator[Node]:
     # Tables: the first row that is not empty has the columns' names.
     header: list[str] = []
     for line, cells in TextFile(path, form == "csv", _SEPARATOR).rows(bad_examples):
-        place = f"{path}:{line}"
+        location = f"{path}:{line}"
         if not any(map(str.strip, cells)):
             continue
         if not header:
             header = [cell.strip() for cell in cells]
             repeated = next((name for name in header if header.count(name) > 1), None)
-            several = f"{place}: several columns are named {repeated!r}; rename one of them"
+            several = f"{location}: several columns are named {repeated!r}; rename one of them"
             require(repeated is None, several)
             continue
-        counts = f"{place}: {len(cells)} columns where {len(header)} are needed"
+        counts = f"{location}: {len(cells)} columns where {len(header)} are needed"
         require(len(cells) == len(header), counts)
-        yield Node(dict(zip(header, cells, strict=True)), place)
+        yield Node(dict(zip(header, cells, strict=True)), location)
 
 
 def _last_named(column: str, names: Iterable[str]) -> str | None:

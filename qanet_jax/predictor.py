@@ -180,8 +180,8 @@ class QuestionAnswerer(Predictor):
         chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
-                best, *others = (span.rounded for span in reading.answers(self._count))
-                fields: dict[str, Any] = {**request.id, **vars(best), "next": others}
+                best, *following = (span.rounded for span in reading.answers(self._count))
+                fields: dict[str, Any] = {**request.id, **vars(best), "next": following}
                 if self._explain:
                     fields |= {"pointers": reading.pointers(), **self._attended(request)}
                 yield SpanAnswer(**fields)

@@ -49,7 +49,7 @@ class SpanExtraction(WordLevelTask[Config]):
     def init(self, key: Array) -> Params:
         sizes = {"B": 1, "N": 2, "M": 2}
 
-        def shape(dims):
+        def shape(dims: str) -> list[int]:
             return [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
 
         arrays = {name: jnp.ones(shape(dims), dtype) for name, (dims, dtype) in self.inputs.items()}
@@ -73,14 +73,19 @@ class SpanExtraction(WordLevelTask[Config]):
     def read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
         """The texts of a batch, and the model's inputs for examples, by key."""
 
-        def of(text):
+        def inputs_of(text: str) -> dict[str, Array]:
             return {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
 
         texts = [
-            Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"), of(text))
+            Words(
+                batch[text],
+                batch[f"{text}_characters"],
+                batch.get(f"{text}_vectors"),
+                inputs_of(text),
+            )
             for text in TEXTS
         ]
-        return texts, of("")
+        return texts, inputs_of("")
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, plus the model's losses."""

@@ -39,14 +39,14 @@ def relocate(answer: str, sentence: str) -> tuple[Answer, float] | None:
     if not answer_words:
         return None
 
-    def similar(word):
-        return [
-            n for n, (i, j) in enumerate(spans) if similarity(answer[slice(*word)], sentence[i:j])
-        ]
+    def similar(start: int, end: int) -> list[int]:
+        word = answer[start:end]
+        return [n for n, (i, j) in enumerate(spans) if similarity(word, sentence[i:j])]
 
+    # The most similar of the candidates, whose similarity is computed only if it may be the best.
     size = _bigrams(answer).total()
     best = None
-    for start, end in _candidates(similar(answer_words[0]), similar(answer_words[-1])):
+    for start, end in _candidates(similar(*answer_words[0]), similar(*answer_words[-1])):
         i = spans[start][0]
         j = spans[end][1]
         count = max(1, j - i - 1)
