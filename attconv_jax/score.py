@@ -91,7 +91,8 @@ def score_ranking(
     if unanswerable:
         _log.info(
             "%d of %d questions have no right sentence: they count as errors",
-            *(unanswerable, len(counts)),
+            unanswerable,
+            len(counts),
         )
 
     notes: Notes = {
