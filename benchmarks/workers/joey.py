@@ -86,6 +86,8 @@ def make(job: dict[str, Any]) -> Work:
     model = build_model(args.model, source, target)
     if job["phase"] == "translate":
         return translation(model, job)
+
+    # The trainer, on the first batches of its own order.
     model.loss_function = args.train.loss, args.train.label_smoothing
     trainer = TrainManager(
         rank=0,
