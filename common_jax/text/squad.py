@@ -188,14 +188,7 @@ def write_squad(path: Path, squad: Squad) -> None:
     # The passages of each title.
     articles: dict[str, list[Any]] = {}
     for number, context in enumerate(squad.contexts):
-        qas = [
-            {
-                "id": question.id,
-                "question": question.text,
-                "answers": [{"text": a.text, "answer_start": a.start} for a in question.answers],
-            }
-            for question in questions.get(number, ())
-        ]
+        qas = [_question_object(question) for question in questions.get(number, ())]
         title = squad.articles[number] if squad.articles else ""
         articles.setdefault(title, []).append({"context": context, "qas": qas})
 
@@ -203,6 +196,12 @@ def write_squad(path: Path, squad: Squad) -> None:
     text = json.dumps({"version": "1.1", "data": data}, ensure_ascii=False)
     with writing(path):
         replace_text(path, text + "\n")
+
+
+def _question_object(question: Question) -> dict[str, Any]:
+    """A question as SQuAD's JSON has it."""
+    answers = [{"text": answer.text, "answer_start": answer.start} for answer in question.answers]
+    return {"id": question.id, "question": question.text, "answers": answers}
 
 
 def _title(article: Node, number: int) -> str:
