@@ -91,6 +91,7 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
 
     from common_jax.layers import EPSILON
 
+    # Embeddings, positions and the output layer.
     specs = _package("ctranslate2.specs.transformer_spec")
     pre_norm = model.norm == "pre"
     layers = model.encoder_layers, model.decoder_layers
@@ -109,6 +110,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     decoder.projection.weight = output
     is_padding = np.arange(len(output)) == PAD
     decoder.projection.bias = np.where(is_padding, PADDING_LOGIT, 0).astype(np.float32)
+
+    # Layers, and with pre-norm the norm after the last of them.
     if pre_norm:
         _set_norm(encoder.layer_norm, params["encoder_norm"])
         _set_norm(decoder.layer_norm, params["decoder_norm"])
@@ -119,6 +122,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
         query, *memory = (values["cross_attention"][name] for name in ("query", "key", "value"))
         _set_attention(layer.attention, [[query], memory], values["cross_attention"]["out"])
         _set_norm(layer.attention.layer_norm, values["cross_attention_norm"])
+
+    # The vocabularies by number: the pieces' names are not used.
     spec.register_source_vocabulary(names(len(source)))
     spec.register_target_vocabulary(names(len(output)))
     spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[END]
@@ -274,13 +279,13 @@ class Engine(CompiledFunctions):
             return_end_token=True,
         )
 
-        return [
-            [
-                ([self._pieces[name] for name in hypothesis], score)
-                for hypothesis, score in zip(result.hypotheses, result.scores, strict=True)
-            ]
-            for result in results
-        ]
+        ranked = []
+        for result in results:
+            scored = zip(result.hypotheses, result.scores, strict=True)
+            ranked.append(
+                [([self._pieces[name] for name in names], score) for names, score in scored]
+            )
+        return ranked
 
 
 def _stacked(

@@ -174,6 +174,8 @@ class Translation(Task[Config]):
         references = self.data.references(split)
         language = self.config.data.target_language
         scores = translation.score(hypotheses, references, language=language)
+
+        # What the scores do not show by themselves.
         by_order = [
             bleu for bleu, _ in translation.ngrams(hypotheses, references, language=language)
         ]
@@ -181,9 +183,13 @@ class Translation(Task[Config]):
             _log.warning(
                 "%s: BLEU %.2f is too low for chrF %.1f; check that the target's text is of "
                 "data.target_language=%s, with spaces between words",
-                *(split, scores.metrics["sacrebleu"], scores.metrics["chrf"], language),
+                split,
+                scores.metrics["sacrebleu"],
+                scores.metrics["chrf"],
+                language,
             )
         missing = missing_analyser(language)
+
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
         return Scores(
             metrics={**scores.metrics, "nll": nll},
@@ -245,7 +251,7 @@ class Translation(Task[Config]):
 def _sized(config: Config) -> ModelConfig:
     """The model's fields, with vocabulary sizes of 0 replaced by the tokeniser's."""
     model = config.model
-    (source, target) = config.data.vocab_sizes
+    source, target = config.data.vocab_sizes
     return dataclasses.replace(
         model,
         source_vocab_size=model.source_vocab_size or source,
