@@ -148,18 +148,16 @@ def _head(service: Service, data: Mapping[str, Any], scores: Scores, license: st
     dataset = dataset or PurePath(data["dir"]).name or source
 
     # The scores that are numbers, for each split.
-    results: list[dict[str, Any]] = [
-        {
-            "task": {"type": service.hub_task},
-            "dataset": {"name": dataset, "type": dataset, "split": split},
-            "metrics": [
-                {"type": name, "value": value}
-                for name, value in values.items()
-                if not isinstance(value, str)
-            ],
-        }
-        for split, values in scores.items()
-    ]
+    results: list[dict[str, Any]] = []
+    for split, values in scores.items():
+        numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
+        results.append(
+            {
+                "task": {"type": service.hub_task},
+                "dataset": {"name": dataset, "type": dataset, "split": split},
+                "metrics": [{"type": name, "value": value} for name, value in numbers.items()],
+            }
+        )
     index = [{"name": type(service.task).__name__, "results": results}]
 
     return head(

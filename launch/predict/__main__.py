@@ -1,5 +1,6 @@
 """Applies a trained model to lines or to a table, and prints or writes its predictions."""
 
+import argparse
 import contextlib
 import io
 import os
@@ -49,6 +50,39 @@ example:
 
 
 def main(argv: list[str]) -> None:
+    parser = _parser()
+    model, options = _model(argv)
+    add_options(parser, options)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        name = unknown[0].lstrip("-")
+        names = ", ".join(option.name for option in options)
+        path = args.workdir or args.model
+        parser.error(f"{path}: its predictor has no option {name}; it has {names or 'none'}")
+    _check(parser, args)
+    configure_logging()
+    keep_compiled()
+    from common_jax.deploy import load
+
+    # An answer about one text, or those of lines or a table.
+    chosen = option_values(args, options)
+    predictor = load(model, max_memory=args.max_memory, **chosen)
+    if args.context is not None:
+        if predictor.fields != ("context", "question"):
+            raise UserError(f"{args.workdir or args.model}: answers no questions about a text")
+        for answer in predictor.predict(
+            [{"context": _read(args.context), "question": args.question}], args.context
+        ):
+            print(answer)
+        return
+
+    records, waits = _records(args, predictor)
+    with _results(args.output, records, predictor) as results:
+        _answer(predictor, records, results, waits=waits, stops=args.on_bad_line == "stop")
+
+
+def _parser() -> Parser:
+    """The arguments of every model; those of its predictor are added."""
     parser = Parser(prog="python -m launch.predict", description=DESCRIPTION)
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--workdir", metavar="RUN", help="folder of the run")
@@ -69,14 +103,11 @@ def main(argv: list[str]) -> None:
     )
     add_memory(parser)
     add_untrusted(parser)
-    model, options = _model(argv)
-    add_options(parser, options)
-    args, unknown = parser.parse_known_args(argv)
-    if unknown:
-        name = unknown[0].lstrip("-")
-        names = ", ".join(option.name for option in options)
-        path = args.workdir or args.model
-        parser.error(f"{path}: its predictor has no option {name}; it has {names or 'none'}")
+    return parser
+
+
+def _check(parser: Parser, args: argparse.Namespace) -> None:
+    """Ends the command if some arguments do not go together."""
     if (args.context is None) != (args.question is None):
         parser.error("--context and --question belong together")
     if args.context is not None and args.input is not None:
@@ -89,23 +120,6 @@ def main(argv: list[str]) -> None:
         parser.error("--quotes goes with --input")
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")
-    configure_logging()
-    keep_compiled()
-    from common_jax.deploy import load
-
-    chosen = option_values(args, options)
-    predictor = load(model, max_memory=args.max_memory, **chosen)
-    if args.context is not None:
-        if predictor.fields != ("context", "question"):
-            raise UserError(f"{args.workdir or args.model}: answers no questions about a text")
-        for answer in predictor.predict(
-            [{"context": _read(args.context), "question": args.question}], args.context
-        ):
-            print(answer)
-        return
-    records, waits = _records(args, predictor)
-    with _results(args.output, records, predictor) as results:
-        _answer(predictor, records, results, waits=waits, stops=args.on_bad_line == "stop")
 
 
 def _answer(
@@ -133,7 +147,7 @@ def _answer(
             if isinstance(result, Unanswered):
                 if stops:
                     raise UserError(result.reason)
-                bad = bad + 1
+                bad += 1
                 first = first or result.reason
             results.write(record, result)
     if bad:

@@ -54,6 +54,8 @@ def main(argv: list[str]) -> None:
         parser.error(
             "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
         )
+
+    # The list of tables, and the pages that are made with it.
     if args.list:
         specs = read_tables(TABLES).values()
         for spec in specs:
@@ -62,6 +64,8 @@ def main(argv: list[str]) -> None:
             replace_text(STORED / "tables.md", stored_page(specs, STORED))
             replace_text(STORED / "claims.md", statements_page(specs, STORED))
         return
+
+    # One table at one scale.
     if args.table is None:
         parser.error("name a table, or --list")
     spec = read_table(_table_file(args.table))
@@ -72,6 +76,8 @@ def main(argv: list[str]) -> None:
         parser.error("--topology: goes with --dry_run")
     if args.keep and args.rows:
         parser.error("--keep: the stored page has all rows; leave out --rows")
+
+    # Its trials, which are printed, or trained.
     data = (args.data or Path("data")).absolute()
     trials = trials_of(spec, scale, data, args.out)
     if args.dry_run:
@@ -122,6 +128,7 @@ def _make(
     from launch.reproduce.claims import judged
     from launch.reproduce.results import read_results
 
+    # Training and timing; an earlier page's speeds are used with its own trials only.
     speed_only = spec.kind == "speed"
     stored = STORED / spec.name / scale.name
     notes = [] if speed_only else _train(spec, scale, trials, data, args)
@@ -130,6 +137,8 @@ def _make(
     folders = [args.out, stored] if same else [args.out]
     table = f"{spec.name} {scale.name}"
     speeds = {} if args.no_speed else speeds_of(table, trials, scale.timed_steps, folders)
+
+    # The results, by finished trials; with --keep those that are stored.
     results = read_results(spec, scale, trials, speeds, notes)
     unfinished = [
         trial.name
@@ -142,6 +151,8 @@ def _make(
             keep(trial, stored, data, scale)
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
+
+    # The page, stored too once all trials have finished.
     answers = answers_of(table, results, folders) if not unfinished else {}
     verdicts = judged(results)
     report = _report(results, verdicts, answers, args)

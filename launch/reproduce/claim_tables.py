@@ -139,17 +139,15 @@ def _forests(results: TableResults, verdicts: Sequence[Judged]) -> list[Forest]:
 
     # Metrics of which an interval judges a claim, or has the paper's number.
     titles = results.spec.columns
-    return [
-        Forest(
-            f"{'Ratios' if metric in SPEEDS else 'Differences'}: {titles.get(metric, metric)}",
-            "times" if metric in SPEEDS else units.get(metric, titles.get(metric, metric)),
-            intervals,
-            is_ratio=metric in SPEEDS,
-        )
-        for metric, intervals in by_metric.items()
-        if any(interval.emphasised for interval in intervals)
-        or any(interval.marked is not None for interval in intervals)
-    ]
+    forests = []
+    for metric, intervals in by_metric.items():
+        if any(interval.emphasised or interval.marked is not None for interval in intervals):
+            title = titles.get(metric, metric)
+            is_ratio = metric in SPEEDS
+            name = f"{'Ratios' if is_ratio else 'Differences'}: {title}"
+            unit = "times" if is_ratio else units.get(metric, title)
+            forests.append(Forest(name, unit, intervals, is_ratio=is_ratio))
+    return forests
 
 
 def evidence_elements(results: TableResults, verdicts: Sequence[Judged]) -> list[Element]:

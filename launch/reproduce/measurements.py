@@ -66,14 +66,11 @@ def speeds_of(
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
 
     def measure() -> dict[str, Any]:
-        return {
-            row: {
-                name: [speeds[rate] for speeds in rounds]
-                for name, rate in names.items()
-                if rate in rounds[0]
-            }
-            for row, rounds in measure_rounds(configs, steps).items()
-        }
+        speeds = {}
+        for row, rounds in measure_rounds(configs, steps).items():
+            timed = {name: rate for name, rate in names.items() if rate in rounds[0]}
+            speeds[row] = {name: [rates[rate] for rates in rounds] for name, rate in timed.items()}
+        return speeds
 
     def are_known(rows: Mapping[str, Any]) -> bool:
         return rows.keys() <= configs.keys()
@@ -105,22 +102,18 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
         return text
 
     examples = results.scale.examples
-    rows_of = {
-        example.name: {
-            ", ".join(names): names
-            for names in ([example.through] if example.through else [[name] for name in runs])
-            if {*names} <= {*runs}
-        }
-        for example in examples
-    }
+    rows_of: dict[str, dict[str, Sequence[str]]] = {}
+    for example in examples:
+        chains = [example.through] if example.through else [[name] for name in runs]
+        present = [names for names in chains if {*names} <= {*runs}]
+        rows_of[example.name] = {", ".join(names): names for names in present}
 
     def make() -> dict[str, Any]:
-        return {
-            example.name: {
-                row: answer(example.texts, names) for row, names in rows_of[example.name].items()
-            }
-            for example in examples
-        }
+        answers = {}
+        for example in examples:
+            rows = rows_of[example.name]
+            answers[example.name] = {row: answer(example.texts, rows[row]) for row in rows}
+        return answers
 
     def has_all(known: Mapping[str, Any]) -> bool:
         return known.keys() == rows_of.keys() and all(

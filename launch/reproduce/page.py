@@ -210,6 +210,8 @@ def _tables(results: TableResults) -> list[Element]:
     }
     notes = []
     by_row: dict[str, dict[str, Any]] = {}
+
+    # A column of each metric; the first that is no speed has the seeds and sizes.
     for metric in scale.metrics:
         title = titles.get(metric, metric)
         if metric in SPEEDS:
@@ -222,6 +224,7 @@ def _tables(results: TableResults) -> list[Element]:
         columns[title] = [show(made[row.name]) for row in scale.rows]
         if metric == HOURS:
             notes.append(_BOUND)
+
     if by_row:
         notes.insert(0, _NOTE)
         for name in ("seeds", "parameters", "speed"):

@@ -111,7 +111,8 @@ class TableResults:
         if row not in self._ensembles:
             finished = [t for t, s in self.of(ensemble.of) if s.state == "finished"]
             members = [self.evaluation(trial) for trial in finished]
-            groups = zip(*[iter(members)] * ensemble.runs, strict=False)
+            starts = range(0, len(members) - ensemble.runs + 1, ensemble.runs)
+            groups = [members[start : start + ensemble.runs] for start in starts]
             self._ensembles[row] = [first.ensemble(further) for first, *further in groups]
         return self._ensembles[row]
 

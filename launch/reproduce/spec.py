@@ -225,13 +225,12 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
 
 def _varied(row: RowEntry) -> list[RowEntry]:
     """The rows of the values that a row varies; the row itself if it varies none."""
-    return [
-        dataclasses.replace(
-            row, name=f"{row.name}, {value}", overrides={**row.overrides, field: value}
-        )
-        for field, values in row.vary.items()
-        for value in values
-    ] or [row]
+    rows = []
+    for field, values in row.vary.items():
+        for value in values:
+            overrides = {**row.overrides, field: value}
+            rows.append(dataclasses.replace(row, name=f"{row.name}, {value}", overrides=overrides))
+    return rows or [row]
 
 
 def _row(entry: RowEntry, scale: ScaleEntry, name: str) -> Row:

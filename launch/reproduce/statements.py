@@ -80,7 +80,7 @@ def statements(specs: Iterable[TableSpec], stored: Path) -> list[Statement]:
         # The scale that the file lists, or the first with a page, or the first.
         for key, by_scale in claims.items():
             rows = {name: pages[name][key] for name in by_scale if key in pages[name]}
-            listed = spec.listed if spec.listed in rows else "".join([*rows][:1])
+            listed = spec.listed if spec.listed in rows else next(iter(rows), "")
             name = listed or next(iter(by_scale))
             paper = published(spec.scales[name], by_scale[name])
             result.append(_statement(spec, by_scale[name], paper, listed, rows))
