@@ -81,17 +81,20 @@ class SpanEvaluation(Evaluation):
         # The words around each answer, for a table.
         rule = self.run.corpus.vocabulary.rule
         words = [TokenizedText.of(context, rule) for context in squad.contexts]
-        return [
-            ScoredExample(
-                line=input_line(squad.contexts[question.context], question.text),
-                text=_around(question, squad.contexts[question.context], words[question.context]),
-                reference=question.answers[0].text,
+        examples = []
+        for question in squad.questions:
+            context = squad.contexts[question.context]
+            reference = question.answers[0]
+            example = ScoredExample(
+                line=input_line(context, question.text),
+                text=_around(question, context, words[question.context]),
+                reference=reference.text,
                 prediction=answers[question.id],
                 score=100 * scores[question.id][1],
-                span=(start := question.answers[0].start, start + len(question.answers[0].text)),
+                span=(reference.start, reference.start + len(reference.text)),
             )
-            for question in squad.questions
-        ]
+            examples.append(example)
+        return examples
 
     @staticmethod
     def pictured(

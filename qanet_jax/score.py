@@ -95,7 +95,7 @@ def score_files(
       UserError: if a file cannot be read or is malformed, or no question is answered.
     """
     answers = read_predictions(predictions)
-    (golds, impossible) = _read_golds(data)
+    golds, impossible = _read_golds(data)
     unanswered = sum(key not in answers for key in golds)
     if unanswered == len(golds):
         raise UserError(f"{predictions}: no answer to any question of {data}")
