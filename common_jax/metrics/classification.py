@@ -56,7 +56,7 @@ def log_odds(
 
 
 def _log_sum(
-    logits: Float[np.ndarray, "n labels"], members: Bool[np.ndarray, "n labels"]
+    logits: Float[np.ndarray, "n labels"], members: Bool[np.ndarray, "#n labels"]
 ) -> Float[np.ndarray, "n"]:
     """The logarithm of the summed probabilities of each row's members."""
     return np.logaddexp.reduce(np.where(members, logits, -np.inf), axis=1)
