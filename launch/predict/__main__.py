@@ -89,6 +89,8 @@ def _parser() -> Parser:
     group.add_argument("--model", metavar="DIR", help="folder or name of an export")
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
+
+    # The inputs, the output, and what cannot be used.
     text = "lines or a table (standard input)"
     parser.add_argument("--input", type=disk_path, metavar="FILE", help=text)
     text = "column of each text of a table: text=review, first=2,second=3"
