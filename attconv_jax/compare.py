@@ -66,7 +66,8 @@ class LabelEvaluation(Evaluation):
         scores = self.run.workdir.scores(self.split)
         if not scores.value.keys() >= {"correct", "examples"}:
             return None
-        right, examples = count_of(scores.get("correct", float)), scores.get("examples", int)
+        right = count_of(scores.get("correct", float))
+        examples = scores.get("examples", int)
         if not 0 <= right <= examples > 0:
             raise UserError(f"{scores.place}: {right} of {examples} answers are right")
         return right, examples
@@ -97,8 +98,12 @@ class LabelEvaluation(Evaluation):
     def predictions(self) -> list[ScoredExample]:
         """As the base class; for a ranking, its pairs."""
         head, *rows = (line.split("\t") for line in self.run.workdir.predictions(self.split, "tsv"))
-        data, counts = self.run.corpus, self.counts
-        names, texts = data.config.names, data.texts(self.split)
+        data = self.run.corpus
+        counts = self.counts
+        names = data.config.names
+        texts = data.texts(self.split)
+
+        # The stored labels must be those that the score counts, but for examples that ties decide.
         right = sum(gold == label for gold, label, *_ in rows)
         ties = decided_by_ties(self.results["right"]) * len(rows) if self.results else 0
         labels = data.corpus(self.split).column("label")
@@ -108,6 +113,8 @@ class LabelEvaluation(Evaluation):
         ):
             file = self.run.workdir.predictions_file(self.split, "tsv")
             raise UserError(f"{file}: not the labels of its score; score {self.split} again")
+
+        # An example has the texts of its pair, and the probability of its gold label in percent.
         examples = []
         for row, pair in zip(rows, texts, strict=True):
             gold, label, *_ = row
@@ -118,16 +125,20 @@ class LabelEvaluation(Evaluation):
 
     def ensemble(self, others: Sequence[Evaluation]) -> Evaluation:
         """As the base class; not of rankings."""
+        # The predictions of each run, which must be of the same examples and labels.
         tables = []
         for member in (self, *others):
             member.require_same(self)
             lines = member.run.workdir.predictions(self.split, "tsv")
             tables.append([line.split("\t") for line in lines])
-        labels, gold = tables[0][0][2:], [row[0] for row in tables[0][1:]]
+        labels = tables[0][0][2:]
+        gold = [row[0] for row in tables[0][1:]]
         if len(gold) != len(self.results.get(LENGTH, ())):
             raise IncomparableError(f"{self.run.workdir.path}: no results of single texts")
         if any(table[0][2:] != labels for table in tables):
             raise IncomparableError(f"{self.run.workdir.path}: runs with different labels")
+
+        # The labels of the mean probabilities, scored as a run's.
         chances = np.array([[row[2:] for row in table[1:]] for table in tables], float).mean(0)
         right = best_labels(chances)[np.arange(len(gold)), [labels.index(name) for name in gold]]
         mean = type(self)(self.run, self.split)
@@ -140,11 +151,15 @@ class LabelEvaluation(Evaluation):
     ) -> tuple[str, Sequence[Element]]:
         """The label with its probability, and the attention maps of the lowest layer."""
         explained = json.loads(answer)
-        label, words = explained["label"], explained["words"]
+        label = explained["label"]
+        words = explained["words"]
         names = ["text 1", "text 2"] if len(words) > 1 else ["the text"]
         pictures = []
+
+        # A heatmap of each attention; the rows of a pooled one are weighted sums, not words.
         for attention in explained["layers"][0] if explained["layers"] else ():
-            text, context = attention["text"], attention["context"]
+            text = attention["text"]
+            context = attention["context"]
             weights = attention["weights"][:_LONGEST]
             pooled = text is None
             sums = [f"sum {n + 1}" for n in range(len(weights))]
@@ -173,12 +188,14 @@ class LabelEvaluation(Evaluation):
         numbers.pop(f"p_{result}", None)
         if not np.isin(differences, (-100, 0, 100)).all():
             return {**numbers, "p_permutation": permutation_p(differences)}
-        wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+        wins = int((differences > 0).sum())
+        losses = int((differences < 0).sum())
         return {**numbers, "wins": wins, "losses": losses, "p_mcnemar": mcnemar(wins, losses)}
 
     def tested_overall(self, baseline: Any) -> dict[str, float]:
         """The test of equal proportions."""
-        counts, baseline_counts = self.required_counts(), baseline.required_counts()
+        counts = self.required_counts()
+        baseline_counts = baseline.required_counts()
         p = equal_proportions(*counts, *baseline_counts)
         gap = 100 * (counts[0] / counts[1] - baseline_counts[0] / baseline_counts[1])
         return {"right_difference": gap, "p_equal_proportions": p}

@@ -109,6 +109,8 @@ class DataConfig(SplitsConfig):
             not self.balanced or self.format != "ranking",
             "data.balanced: not for data.format=ranking",
         )
+
+        # Where the training examples are from.
         if self.source == "generated":
             require(
                 self.format != "ranking",
@@ -121,6 +123,8 @@ class DataConfig(SplitsConfig):
                 not self.examples or self.format != "ranking",
                 f"data.examples={self.examples}: rankings are not sampled; set it to 0",
             )
+
+        # The labels, and what only rankings have.
         require(
             len(self.names) >= 2 and len(set(self.names)) == len(self.names) and all(self.names),
             f"data.labels={self.labels!r}: at least two different ones, separated by commas",
@@ -206,13 +210,16 @@ class Config(WordLevelConfig):
 
     def __post_init__(self):
         self.model.require_texts(self.data.texts)
+
+        # Fields of the hinge loss, and of rankings.
         require(self.margin > 0, f"margin={self.margin}: above 0")
         require(
             self.pairs == "question" or self.train.accumulate == 1,
             f"train.accumulate={self.train.accumulate}: pairs={self.pairs} compares all of a batch",
         )
         for name in ("margin", "loss", "pairs"):
-            value, default = getattr(self, name), getattr(Config, name)
+            value = getattr(self, name)
+            default = getattr(Config, name)
             require(
                 self.data.format == "ranking" or value == default,
                 f"{name}={value}: only for data.format=ranking",

@@ -110,7 +110,9 @@ class SentenceClassifier(Predictor):
             arrays of `SentenceClassification.serve`.
           explain: whether to return attention weights.
         """
-        self._vocabulary, self._settings, self._explain = vocabulary, settings, explain
+        self._vocabulary = vocabulary
+        self._settings = settings
+        self._explain = explain
         self._labels = split_list(settings.labels, "labels")
         inputs = inputs_from_text(settings.inputs)
         self._columns = columns_of(inputs, TEXTS[: settings.texts])
@@ -179,6 +181,8 @@ class SentenceClassifier(Predictor):
             raise UserError(
                 f"{probabilities.shape[1]} probabilities for {len(self._labels)} labels"
             )
+
+        # Labels with their log-odds; of a ranking, the log-odds of "yes".
         logits = _logits(outputs, probabilities)
         labels = logits.argmax(axis=1)
         scores = log_odds(logits, LABELS.index("yes") if self._settings.ranking else labels)
@@ -186,6 +190,8 @@ class SentenceClassifier(Predictor):
             [(int(text), int(context), np.asarray(weights)) for text, context, weights in layer]
             for layer in (outputs["layers"] if self._explain else [])
         ]
+
+        # One answer for each input, without the padding of its batch.
         for row, pair in enumerate(request.texts for request in requests):
             by_label = dict(zip(self._labels, _rounded(probabilities[row]).tolist(), strict=True))
             answer = Label(self._labels[labels[row]], by_label, float(scores[row]))
@@ -216,7 +222,8 @@ def _attention_of(
     attended: tuple[int, int, np.ndarray], row: int, texts: Sequence[Sequence[str]]
 ) -> AttentionMap:
     text, context, weights = attended
-    words, pooled = weights[row, :, : len(texts[context])], text < 0
+    words = weights[row, :, : len(texts[context])]
+    pooled = text < 0
     rows = words if pooled else words[: len(texts[text])]
     return AttentionMap(None if pooled else text, context, _rounded(rows))
 

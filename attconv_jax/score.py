@@ -29,12 +29,15 @@ def score_labels(
     Args:
       logits: log-probabilities up to a constant of each row.
     """
-    gold, chances = corpus.column("label"), classification.best_labels(logits)
+    # The chance of each answer to be right, which is below 1 where labels tie.
+    gold = corpus.column("label")
+    chances = classification.best_labels(logits)
     right = chances[np.arange(len(gold)), gold]
     lengths = corpus.lengths(*(c for c in corpus.columns if c in TEXTS)).sum(axis=1)
     counts = classification.confusion(gold, chances)
     length_buckets = classification.by_length(right, lengths)
     scores = classification.f1_by_label(counts)
+
     notes: Notes = {
         **_counted({"accuracy": right}, "accuracy"),
         "majority_rate": _percent(float(counts.sum(axis=1).max() / len(gold))),
@@ -67,7 +70,9 @@ def score_ranking(
     Args:
       logits: as of `score_labels`.
     """
-    questions, answers = corpus.column("question"), corpus.column("label") == YES
+    # The model's ranking, and those by counts of common words.
+    questions = corpus.column("question")
+    answers = corpus.column("label") == YES
     common, question_words, sentence_words = corpus.gather(np.arange(len(corpus)), "overlap", 3).T
     scores = {
         "precision_at_1": classification.log_odds(logits, YES),
@@ -78,14 +83,18 @@ def score_ranking(
         name: classification.right_ranked(ranked_by, answers, questions)
         for name, ranked_by in scores.items()
     }
+
+    # Questions without a right sentence count as errors.
     model = right["precision_at_1"]
     _, first, counts = np.unique(questions, return_index=True, return_counts=True)
     unanswerable = len(counts) - len(np.unique(questions[answers]))
     if unanswerable:
         _log.info(
             "%d of %d questions have no right sentence: they count as errors",
-            *(unanswerable, len(counts)),
+            unanswerable,
+            len(counts),
         )
+
     notes: Notes = {
         **_counted(right, "precision_at_1"),
         "WordC1": _percent(float(right["WordC1"].mean())),
@@ -100,7 +109,8 @@ def score_ranking(
 
 def _counted(right: Mapping[str, Float[np.ndarray, "n"]], metric: str) -> Notes:
     """The notes on right answers: counts and the interval of a metric, the ties of all."""
-    correct, total = classification.count_of(float(right[metric].sum())), len(right[metric])
+    correct = classification.count_of(float(right[metric].sum()))
+    total = len(right[metric])
     interval = [_percent(end) for end in classification.wilson_interval(correct, total)]
     ties = {name: _percent(classification.decided_by_ties(of)) for name, of in right.items()}
     return {"correct": correct, "examples": total, "intervals": {metric: interval}, "ties": ties}

@@ -41,7 +41,8 @@ class SentenceClassification(WordLevelTask[Config]):
         super().__init__(config)
         self.ranking = config.data.format == "ranking"
         self.metric_names = ("precision_at_1",) if self.ranking else ("accuracy",)
-        words, inputs = config.words, config.model.inputs
+        words = config.words
+        inputs = config.model.inputs
         self._columns = columns_of(inputs, TEXTS[: config.data.texts])
         self.data = LabelledData(config.data, words, inputs)
         self.data.preparation = preparation_of(config)
@@ -74,6 +75,7 @@ class SentenceClassification(WordLevelTask[Config]):
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """Sums over the batch: "nll", the cross-entropy or for rankings `_ranking_losses`; the
         model's further losses by name; and "loss", the sum of these."""
+        # The loss of each example.
         real = batch["index"] >= 0
         if self.ranking:
             losses, further = self._ranking_losses(params, batch, key)
@@ -83,6 +85,8 @@ class SentenceClassification(WordLevelTask[Config]):
                 losses = -jnp.take_along_axis(
                     nn.log_softmax(logits), batch["label"][:, None], axis=1
                 )[:, 0]
+
+        # Sums without padded examples, whose index is -1.
         nll = jnp.sum(losses, where=real)
         further_sums = {name: jnp.sum(values, where=real) for name, values in further.items()}
         sums = {"loss": sum(further_sums.values(), nll), "nll": nll}
@@ -100,23 +104,35 @@ class SentenceClassification(WordLevelTask[Config]):
         that do not answer (section 4.2), the mean cross-entropy of the answering and of the other
         sentences, or the sum of both.
         """
-        config, rows = self.config, batch["index"].shape[0]
-        real, present = batch["index"] >= 0, (batch["other"] != 0).any(-1)
+        config = self.config
+        rows = batch["index"].shape[0]
+        real = batch["index"] >= 0
+        present = (batch["other"] != 0).any(-1)
         logits, further = self.matched(params, self._all_pairs(batch), key)
-        right, wrong = logits[:rows], logits[rows:].reshape(*present.shape, -1)
+        right = logits[:rows]
+        wrong = logits[rows:].reshape(*present.shape, -1)
         losses = jnp.zeros(rows)
-        answers, negatives = nn.softmax(right)[:, YES], nn.softmax(wrong)[..., YES]
+
+        # The hinge loss, against the sentences of the question or of the whole batch.
+        answers = nn.softmax(right)[:, YES]
+        negatives = nn.softmax(wrong)[..., YES]
         if config.loss != "cross_entropy" and config.pairs == "question":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + negatives)
             losses += mean_of(hinges, present)
         elif config.loss != "cross_entropy":
             hinges = jnp.maximum(0.0, config.margin - answers[:, None] + negatives.reshape(1, -1))
             losses += mean_of(hinges, (present & real[:, None]).reshape(1, -1))
+
+        # The cross-entropy of both kinds of sentences.
         if config.loss != "hinge":
             log_wrong = mean_of(nn.log_softmax(wrong)[..., 1 - YES], present)
             losses -= (nn.log_softmax(right)[:, YES] + log_wrong) / 2
-        both = lambda values: values[:rows] + mean_of(values[rows:].reshape(present.shape), present)
-        return losses, {name: both(values) for name, values in further.items()}
+
+        def of_questions(values: Float[Array, "pairs"]) -> Float[Array, "B"]:
+            negatives = mean_of(values[rows:].reshape(present.shape), present)
+            return values[:rows] + negatives
+
+        return losses, {name: of_questions(values) for name, values in further.items()}
 
     def _all_pairs(self, batch: Batch) -> dict[str, Array]:
         """The questions with answering sentences, followed by those with other sentences."""
@@ -125,7 +141,8 @@ class SentenceClassification(WordLevelTask[Config]):
         count = batch["other"].shape[1]
 
         def joined(name: str) -> Array:
-            answers, negatives = batch[name], batch.get(other.get(name, ""))
+            answers = batch[name]
+            negatives = batch.get(other.get(name, ""))
             if negatives is None:  # depends on the question only
                 negatives = jnp.repeat(answers, count, axis=0)
             return jnp.concatenate([answers, negatives.reshape(-1, *answers.shape[1:])])
@@ -136,8 +153,10 @@ class SentenceClassification(WordLevelTask[Config]):
         return {"logits": self.matched(params, batch)[0]}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
-        corpus, logits = self.data.corpus(split), predictions["logits"].astype(np.float64)
-        names, texts = self.config.data.names, self.data.texts(split)
+        corpus = self.data.corpus(split)
+        logits = predictions["logits"].astype(np.float64)
+        names = self.config.data.names
+        texts = self.data.texts(split)
         metrics, notes, results = (
             score_ranking(corpus, logits) if self.ranking else score_labels(corpus, logits, names)
         )
@@ -166,10 +185,10 @@ class SentenceClassification(WordLevelTask[Config]):
         more = join_list([*data.names, "+".join(data.names)])
         relabelled = dataclasses.replace(data, labels=more)
         tasks = self, type(self)(dataclasses.replace(self.config, data=relabelled))
-        own, other = (
+        current, changed = (
             named_parameters(nn.unbox(jax.eval_shape(task.init, random_key(0)))) for task in tasks
         )
-        return [name for name, leaf in own.items() if leaf.shape != other[name].shape]
+        return [name for name, leaf in current.items() if leaf.shape != changed[name].shape]
 
     def evaluation_set(self, split: str) -> Any:
         gold = self.data.corpus(split).column("label").tolist()
@@ -190,7 +209,10 @@ class SentenceClassification(WordLevelTask[Config]):
         negative_names = {column.name: other_name(column) for column in columns} | {
             "second": "other"
         }
-        several = lambda dims: dims.replace("B", f"B, {self.config.data.negatives}", 1)
+
+        def several(dims: str) -> str:
+            return dims.replace("B", f"B, {self.config.data.negatives}", 1)
+
         wrong = {name: self.inputs[of] for of, name in negative_names.items()}
         wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
         return {**self.inputs, **wrong}

@@ -22,7 +22,8 @@ from common_jax.io.atomic import replace_text
 from launch.cli import run
 
 VERSION = "2.3.0"
-CONFIG, BATCHES = "configs/csan/multi30k.py:transformer", 60
+CONFIG = "configs/csan/multi30k.py:transformer"
+BATCHES = 60
 SIZES = {
     "model.dim": 256,
     "model.mlp_dim": 1024,
@@ -60,11 +61,16 @@ def main(argv: list[str]) -> None:
     parser = arguments(DESCRIPTION)
     parser.add_argument("--run", type=Path, help=f"trained run of {CONFIG}")
     args = parser.parse_args(argv)
+
+    # Batches of the suite, which Joey NMT reads too.
     corpus = args.data / "multi30k"
     overrides = {"data.dir": corpus, **SIZES}
     task = task_of(CONFIG, overrides)
-    batches, counted = first_batches(task, BATCHES), ("source", "target")
+    batches = first_batches(task, BATCHES)
+    counted = ("source", "target")
     python = environment(args.environments / "joeynmt", PACKAGES)
+
+    # Training, and with a trained run also its translations.
     measures = [Measure("training", "train", batches, counted=counted)]
     with tempfile.TemporaryDirectory() as folder:
         if args.run is not None:
@@ -107,7 +113,8 @@ def of_run(run: Path, parameters: Path) -> list[Measure]:
 def write_data(folder: Path, corpus: Path, task: Any) -> dict[str, Any]:
     """Writes the text and the suite's pieces in Joey NMT's formats; returns fields of its job."""
     for language in ("en", "de"):
-        plain, packed = corpus / f"train.{language}", corpus / f"train.{language}.gz"
+        plain = corpus / f"train.{language}"
+        packed = corpus / f"train.{language}.gz"
         text = gzip.decompress(packed.read_bytes()) if packed.exists() else plain.read_bytes()
         (folder / f"train.{language}").write_bytes(text)
     task.data.write_vocabulary(folder)

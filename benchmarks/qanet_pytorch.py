@@ -30,7 +30,8 @@ grouped by length and padded to 400 + 50 words.
 
 example:
   python -m benchmarks.qanet_pytorch --checkout QANet-PyTorch --data DATA"""
-BATCHES, LENGTHS = 6, {"context": 400, "question": 50}
+BATCHES = 6
+LENGTHS = {"context": 400, "question": 50}
 SIZES = {"dim": 128, "heads": 8, "char_dim": 64, "word_dim": 50}
 UNEQUAL = (
     "The peer adds position encodings at each block and applies dropout to the block's input; the "
@@ -47,7 +48,10 @@ UNEQUAL = (
 def main(argv: list[str]) -> None:
     args = arguments(DESCRIPTION, ["checkout"]).parse_args(argv)
     require_checkout(args.checkout, COMMIT)
-    config, overrides = "configs/qanet/squad.py", settings(args.data)
+
+    # Batches at the lengths of SQuAD, and one padded to the program's fixed lengths.
+    config = "configs/qanet/squad.py"
+    overrides = settings(args.data)
     batches = first_batches(task_of(config, overrides), BATCHES)
     words = 1 + max(int(batch["context"].max()) for batch in batches)
     fixed = [padded(batches[0])]
@@ -58,6 +62,8 @@ def main(argv: list[str]) -> None:
         Measure("training, 32 x 400", "train", fixed, passes=2),
         Measure("answers, 32 x 400", "answer", fixed, passes=4),
     ]
+
+    # The program of QANet-PyTorch, eager and compiled, beside the suite.
     job = {"checkout": str(args.checkout.absolute()), "words": words, **SIZES}
     peers = eager_and_compiled(Side("PyTorch", python, "qanet_pytorch", job))
     sides = [suite(config, overrides), *peers]

@@ -77,7 +77,8 @@ def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
     from common_jax.deploy import load
 
     keep_compiled()
-    predictor, rows = load(args.workdir or args.model), list[Row]()
+    predictor = load(args.workdir or args.model)
+    rows = list[Row]()
     with contextlib.ExitStack() as stack:
         ports = {side: stack.enter_context(serving(args, flags)) for side, flags in SIDES.items()}
         for port in ports.values():
@@ -97,7 +98,8 @@ def measure(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
 
 def measure_memory(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
     """The server's memory after a tenth of `args.memory` requests and after all of them."""
-    first, rows = max(1, args.memory // 10), list[Row]()
+    first = max(1, args.memory // 10)
+    rows = list[Row]()
     with serving(args, ()) as port:
         warm_up(port, lines)
         for requests in (first, args.memory - first):
@@ -122,7 +124,10 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 def figures(seconds: Sequence[float], total: float) -> Row:
     """Throughput, and percentiles of the latencies."""
     ordered = sorted(seconds)
-    percentile = lambda share: ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
+    def percentile(share: float) -> float:
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
     percentiles = {f"p{n}_ms": percentile(n / 100) for n in (50, 95, 99)}
     return {"requests_per_second": len(seconds) / total, **percentiles}
 
@@ -134,10 +139,12 @@ def serving(args: argparse.Namespace, flags: Sequence[str]) -> Iterator[int]:
     Raises:
       UserError: if it does not start.
     """
+    # A free port, which the server prints when it is ready.
     flag, path = ("--workdir", args.workdir) if args.workdir else ("--model", args.model)
     command = [sys.executable, "-m", "launch.serve", flag, f"measured={path}", *flags]
     command += ["--port", "0", "--timeout", "300"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
     try:
         assert process.stdout is not None
         match = re.search(r":(\d+)/$", process.stdout.readline().strip())
@@ -186,7 +193,8 @@ def _loop(
     predictor: Any, lines: Sequence[str], requests: int, size: int
 ) -> tuple[list[float], float]:
     """The seconds until each prediction, `size` lines at a time, and their total."""
-    seconds, begun = list[float](), time.perf_counter()
+    seconds = list[float]()
+    begun = time.perf_counter()
     for first in range(0, requests, size):
         start = time.perf_counter()
         numbers = range(first, min(first + size, requests))

@@ -101,9 +101,10 @@ def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
 
 def require_checkout(folder: Path, commit: str) -> None:
     """Raises UserError if the folder is no checkout of that commit, or has changes."""
-    git = lambda *words: subprocess.run(
-        ["git", "-C", str(folder), *words], capture_output=True, text=True
-    )
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True)
+
     head = git("rev-parse", "HEAD") if folder.is_dir() else None
     if head is None or head.returncode:
         raise UserError(f"{folder}: not a checkout of a repository")
@@ -121,7 +122,8 @@ def environment(folder: Path, requirements: Sequence[str]) -> Path:
     Raises:
       UserError: if they cannot be installed.
     """
-    python, installed = folder / "bin" / "python", folder / "requirements.txt"
+    python = folder / "bin" / "python"
+    installed = folder / "requirements.txt"
     if installed.exists() and installed.read_text("utf-8").split() == [*requirements]:
         return python
     shutil.rmtree(folder, ignore_errors=True)
@@ -157,6 +159,7 @@ def alternate(
             write_batches(batches, measure.batches)
             for number in range(rounds):
                 for side in random.Random(number).sample([*sides], len(sides)):
+                    # The worker's job: its own fields override those of the measure.
                     job = {
                         "phase": measure.phase,
                         "batches": str(batches),
@@ -166,6 +169,8 @@ def alternate(
                         **measure.job,
                         **side.job,
                     }
+
+                    # One row a process, printed at once without its long answers.
                     row = {"measure": measure.name, "round": number, "side": side.name}
                     rows.append(row | _run(side, job, Path(temporary), threads))
                     short = {**rows[-1], "seconds": sum(rows[-1]["seconds"]), "answers": "..."}
@@ -178,7 +183,8 @@ def with_equal_answers(rows: Sequence[Row]) -> list[Row]:
     expected = {row["measure"]: row["answers"] for row in rows if row["side"] == SUITE}
     results = []
     for row in rows:
-        answers, other = row["answers"], {k: v for k, v in row.items() if k != "answers"}
+        answers = row["answers"]
+        other = {k: v for k, v in row.items() if k != "answers"}
         pairs = zip(expected[row["measure"]], answers, strict=True)
         share = {"equal_answers": sum(a == b for a, b in pairs) / len(answers)} if answers else {}
         results.append(other | share)
@@ -272,14 +278,18 @@ def write(
       unequal: differences between the sides, a sentence each.
       about: the command, and the machine before the measurements.
     """
+    # Rows of these measures replace those of an earlier file.
     file = out / f"{name}.json"
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
     for measure in measures:
         if measure_rows := [row for row in rows if row["measure"] == measure.name]:
             results[measure.name] = {**about, "rounds": measure_rows}
+
+    # A table of each measure.
     known = [measure for measure in measures if measure.name in results]
     tables = {m.name: table(summary(m, results[m.name]["rounds"])) for m in known}
     text = "\n\n".join(f"## {name}\n\n```\n{rows}\n```" for name, rows in tables.items())
+
     out.mkdir(parents=True, exist_ok=True)
     write_json(file, results)
     notes = "\n".join(f"- {sentence}" for sentence in unequal)
@@ -306,7 +316,10 @@ def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
         values = rates[side]
         ratios = [suite_rate / rate for suite_rate, rate in zip(first, values, strict=True)]
         of_side = [row for row in measure_rows if row["side"] == side]
-        median = lambda name, of_side=of_side: statistics.median(row[name] for row in of_side)
+
+        def median(name, of_side=of_side):
+            return statistics.median(row[name] for row in of_side)
+
         answered = "equal_answers" in of_side[0]
         equal = {"equal, %": 100 * median("equal_answers")} if answered else {}
         result.append(

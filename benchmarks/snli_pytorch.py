@@ -62,6 +62,8 @@ def main(argv: list[str]) -> None:
         "model.dim": 300,
         "train.steps_per_call": 1,
     }
+
+    # Batches of the suite, which all sides read.
     batches = first_batches(task_of(CONFIG, overrides), BATCHES)
     words = 1 + max(int(b[name].max()) for b in batches for name in ("first", "second"))
     packages = (*TORCH, "tqdm==4.67.1", "scikit-learn==1.9.1")
@@ -70,6 +72,8 @@ def main(argv: list[str]) -> None:
         Measure("training", "train", batches),
         Measure("answers", "answer", batches, passes=3),
     ]
+
+    # Each peer, eager and compiled, beside the suite's config and its lighter one.
     jobs = {
         name: {"checkout": str(getattr(args, name).absolute()), "words": words, "word_dim": 300}
         for name in PEERS

@@ -126,6 +126,7 @@ class TranslationEvaluation(Evaluation):
     @functools.cached_property
     def predictions(self) -> list[ScoredExample]:
         """As the base class; without inputs if the score has no sources, as in older runs."""
+        # The stored translations must have the BLEU of the score.
         stored = self.run.workdir.scores(self.split).value.get("sacrebleu")
         bleu = self._bootstrap[0]["sacrebleu"].score
         if isinstance(stored, int | float) and abs(bleu - stored) > 0.01:
@@ -133,6 +134,8 @@ class TranslationEvaluation(Evaluation):
                 f"{self.run.workdir.predictions_file(self.split, 'txt')}: not the translations of "
                 f"its score, whose BLEU is {stored:.2f}, not {bleu:.2f}; score it again"
             )
+
+        # Each sentence with its chrF.
         sources = self.run.workdir.sources(self.split)
         sources = [""] * len(self.references) if sources is None else sources
         self._require_equal_number(sources, "sources")
@@ -153,10 +156,16 @@ class TranslationEvaluation(Evaluation):
         explained = json.loads(answer)
         if not explained["attention"]:
             return explained["translation"], []
+
+        # The lowest layer [heads, queries, area, keys], and the windows of its queries.
         pieces = [piece.replace("▁", "") or "·" for piece in explained["pieces"]]
-        layer, reach = explained["attention"][0], [*explained.get("reach", ())][:1]
-        heads, area = len(layer), len(layer[0][0])
+        layer = explained["attention"][0]
+        reach = [*explained.get("reach", ())][:1]
+        heads = len(layer)
+        area = len(layer[0][0])
         panels: list[Panel | None] = []
+
+        # A panel for each head and each head of its area; None where it attends to no key.
         for head, offset in itertools.product(range(heads), range(area)):
             key_head = head + offset - area // 2
             values = [query[offset] for query in layer[head]]
@@ -167,6 +176,7 @@ class TranslationEvaluation(Evaluation):
             window = [] if everything else [Outline("window", spans)]
             attends = area == 1 or any(map(any, values))
             panels.append(Panel(title, values, window) if attends else None)
+
         note = "Lowest encoder layer; heads are counted from 1."
         across = area if area > 1 else min(2, heads)
         names = f"{run}: attention of the heads", "key", "query"
@@ -185,9 +195,13 @@ class TranslationEvaluation(Evaluation):
         if "bleu" not in metric:
             return super().example_error(runs, baselines, metric)
         require_same_examples([*runs, *baselines])
-        references, language = runs[0].references, runs[0].language
+        references = runs[0].references
+        language = runs[0].language
         members = _members(tuple(references), metric, language)
-        of_members = lambda lines: [lines[n] for n in members]
+
+        def of_members(lines: Sequence[str]) -> list[str]:
+            return [lines[n] for n in members]
+
         return translation.bleu_error(
             [of_members(run.hypotheses) for run in runs],
             [of_members(run.hypotheses) for run in baselines],
@@ -243,6 +257,7 @@ def _ngrams(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str
 ) -> list[Chart | Table]:
     """Scores by n-gram order: charts of the gaps to the first system, and a table of all."""
+    # The first system is the baseline of the others' gaps.
     scores = {
         name: translation.ngrams(hypotheses, references, language=language)
         for name, hypotheses in systems.items()
@@ -250,6 +265,8 @@ def _ngrams(
     baseline, *other_systems = scores
     orders = list(range(1, len(scores[baseline]) + 1))
     charts: list[Chart | Table] = []
+
+    # A chart of each measure.
     for column, (measure, note) in enumerate(_CHARTS.items()):
         series = []
         for name in other_systems:
@@ -257,8 +274,11 @@ def _ngrams(
             gaps = [score[column] - reference[column] for score, reference in pairs]
             series.append(Series(name, orders, gaps))
         if series:
-            title, caption = f"Gap in {measure}", f"{note} Against {baseline}."
+            title = f"Gap in {measure}"
+            caption = f"{note} Against {baseline}."
             charts.append(Chart(title, "n", "percent", series, note=caption, zero=True))
+
+    # The table has the scores themselves.
     rows = [
         [name, *(f"{bleu:.2f} / {precision:.2f}" for bleu, precision in by_order)]
         for name, by_order in scores.items()

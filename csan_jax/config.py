@@ -90,6 +90,8 @@ class ModelConfig:
         )
         require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
         require_rates("model", self, "dropout", "attention_dropout", "relu_dropout")
+
+        # Vocabularies, which are the tokeniser's if 0, and must be one if tied.
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"model.{name}: must not be negative")
         if self.tie == "all":
@@ -97,6 +99,8 @@ class ModelConfig:
                 self.source_vocab_size == self.target_vocab_size,
                 "model.tie=all: source_vocab_size and target_vocab_size must be equal",
             )
+
+        # The attention must fit the heads and their size.
         settings = self.attention_settings()
         self.encoder_attention.check(settings)
         self.decoder_attention.check(settings)
@@ -176,6 +180,8 @@ class DataConfig(SplitsConfig):
     def __post_init__(self):
         super().__post_init__()
         require_sizes("data", self, "vocab_size", "max_length", "batch_tokens", "max_shapes")
+
+        # Sizes of the vocabularies, and the share of copies.
         for name in ("source_vocab_size", "target_vocab_size"):
             require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
         require(
@@ -188,6 +194,8 @@ class DataConfig(SplitsConfig):
             f"data.source_vocab_size={source} and target_vocab_size={target}: must be equal, or "
             "data.joint_vocabulary=False",
         )
+
+        # A batch, and a packed row, hold the longest sentence.
         require(
             self.batch_tokens >= self.max_length,
             f"data.batch_tokens={self.batch_tokens}: must hold one sentence of "
@@ -222,7 +230,8 @@ class DataConfig(SplitsConfig):
         files."""
         if self.separator != "\t" or ending(name) in ENDINGS:
             return True
-        folder, parallel = self._folder, f"{name}.{self.source_language}"
+        folder = self._folder
+        parallel = f"{name}.{self.source_language}"
         return exists(folder, name) and not exists(folder, parallel)
 
     def with_languages(self, overridden: Collection[str]) -> "DataConfig":
@@ -244,17 +253,24 @@ class DataConfig(SplitsConfig):
             require(pair == ("en", "de"), generated)
         if self.source == "generated" or len(given) == 2:
             return self
+
+        # Parallel files: one set language of two names the other.
         name = self.names_of("train")[0]
         table = self.source == "files" and self.is_table(name)
         parallel = self.source == "files" and not table
         endings = file_endings(self._folder / name) if parallel else []
         if len(endings) == 2 and len(given) == 1 and getattr(self, given[0]) in endings:
-            (other,), (ending,) = {*_LANGUAGES} - {*given}, {*endings} - {getattr(self, given[0])}
+            (other,) = {*_LANGUAGES} - {*given}
+            (ending,) = {*endings} - {getattr(self, given[0])}
             changed: dict[str, Any] = {other: ending}
             return dataclasses.replace(self, **changed)
+
+        # A table whose columns are language codes names both.
         columns = [str(column).rpartition(".")[2] for column in self.columns_by_field.values()]
         if table and columns and not given and all(re.fullmatch(_CODE, name) for name in columns):
             return dataclasses.replace(self, source_language=columns[0], target_language=columns[1])
+
+        # Else the config's languages are the corpus's, if nothing shows the contrary.
         known = all(pair) and (pair[0] != pair[1] or not given)
         if len(endings) > 1:
             known = known and {*pair} <= {*endings}

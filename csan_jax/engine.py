@@ -56,7 +56,8 @@ def require_expressible(model: Any, length_penalty: float) -> None:
     """Raises UserError unless CTranslate2 supports a `ModelConfig` and the length penalty."""
     from csan_jax.attention.causal import Causal
 
-    encoder, decoder = model.encoder_attention, model.decoder_attention
+    encoder = model.encoder_attention
+    decoder = model.decoder_attention
     require(
         encoder.local_layers == 0,
         f"--format ctranslate2: CTranslate2 has no {type(encoder).__name__} of "
@@ -90,6 +91,7 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
 
     from common_jax.layers import EPSILON
 
+    # Embeddings, positions and the output layer.
     specs = _package("ctranslate2.specs.transformer_spec")
     pre_norm = model.norm == "pre"
     layers = model.encoder_layers, model.decoder_layers
@@ -98,7 +100,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     encodings = _encodings(model)
     source = params["target_embedding" if model.tie == "all" else "source_embedding"]
     output = params["output_embedding" if model.tie == "none" else "target_embedding"]
-    encoder, decoder = spec.encoder, spec.decoder
+    encoder = spec.encoder
+    decoder = spec.decoder
     encoder.embeddings[0].weight = source.copy()  # weights are changed in place
     encoder.position_encodings.encodings = encodings + params["source_bias"]
     decoder.embeddings.weight = params["target_embedding"].copy()
@@ -107,6 +110,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     decoder.projection.weight = output
     is_padding = np.arange(len(output)) == PAD
     decoder.projection.bias = np.where(is_padding, PADDING_LOGIT, 0).astype(np.float32)
+
+    # Layers, and with pre-norm the norm after the last of them.
     if pre_norm:
         _set_norm(encoder.layer_norm, params["encoder_norm"])
         _set_norm(decoder.layer_norm, params["decoder_norm"])
@@ -117,6 +122,8 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
         query, *memory = (values["cross_attention"][name] for name in ("query", "key", "value"))
         _set_attention(layer.attention, [[query], memory], values["cross_attention"]["out"])
         _set_norm(layer.attention.layer_norm, values["cross_attention_norm"])
+
+    # The vocabularies by number: the pieces' names are not used.
     spec.register_source_vocabulary(names(len(source)))
     spec.register_target_vocabulary(names(len(output)))
     spec.config.bos_token = spec.config.decoder_start_token = SPECIAL[END]
@@ -145,7 +152,8 @@ def _layers(stack: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _set_layer(spec: Any, values: Mapping[str, Any]) -> None:
-    attention, feed_forward = values["self_attention"], values["feed_forward"]
+    attention = values["self_attention"]
+    feed_forward = values["feed_forward"]
     inputs = [attention[name] for name in ("query", "key", "value")]
     _set_attention(spec.self_attention, [inputs], attention["out"])
     _set_norm(spec.self_attention.layer_norm, values["self_attention_norm"])
@@ -166,7 +174,8 @@ def _set_linear(spec: Any, denses: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _set_norm(spec: Any, values: Mapping[str, Any]) -> None:
-    spec.gamma, spec.beta = values["scale"], values["bias"]
+    spec.gamma = values["scale"]
+    spec.beta = values["bias"]
 
 
 def names(count: int) -> list[str]:
@@ -197,7 +206,8 @@ class Engine(CompiledFunctions):
         except (RuntimeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise UserError(f"{folder}: not a model that CTranslate2 reads: {reason}") from error
-        self._folder, self._extra_length = folder, extra_length
+        self._folder = folder
+        self._extra_length = extra_length
         self._length_penalty = length_penalty
         self._names = names(pieces)
         self._pieces = {name: piece for piece, name in enumerate(self._names)}
@@ -226,7 +236,8 @@ class Engine(CompiledFunctions):
             ranked = self._search(rows, extra, beam_size, hypotheses or 1)
             pieces, scores = _stacked(ranked, hypotheses or 1)
             if not hypotheses:
-                pieces, scores = pieces[:, 0], scores[:, 0]
+                pieces = pieces[:, 0]
+                scores = scores[:, 0]
             return {"pieces": pieces, "scores": scores}
 
         return compute
@@ -255,6 +266,7 @@ class Engine(CompiledFunctions):
     def _translated(
         self, rows: Sequence[np.ndarray], limit: int, beam_size: int, count: int
     ) -> list[list[tuple[list[int], float]]]:
+        # Only the limit bounds the hypotheses; scores are sums of log-probabilities.
         results = self._translator.translate_batch(
             [[self._names[piece] for piece in row.tolist()] for row in rows],
             beam_size=beam_size,
@@ -266,13 +278,14 @@ class Engine(CompiledFunctions):
             return_scores=True,
             return_end_token=True,
         )
-        return [
-            [
-                ([self._pieces[name] for name in hypothesis], score)
-                for hypothesis, score in zip(result.hypotheses, result.scores, strict=True)
-            ]
-            for result in results
-        ]
+
+        ranked = []
+        for result in results:
+            scored = zip(result.hypotheses, result.scores, strict=True)
+            ranked.append(
+                [([self._pieces[name] for name in names], score) for names, score in scored]
+            )
+        return ranked
 
 
 def _stacked(

@@ -57,14 +57,20 @@ def score(
       Post (2018), A Call for Clarity in Reporting BLEU Scores; Popović (2015), chrF.
     """
     _check(hypotheses, references)
-    bleu, chrf = _bleu(language, references, lowercase=lowercase), CHRF(lowercase=lowercase)
+
+    # Scores of detokenised text, as sacreBLEU prints them.
+    bleu = _bleu(language, references, lowercase=lowercase)
+    chrf = CHRF(lowercase=lowercase)
     metrics = {
         "sacrebleu": bleu.corpus_score(hypotheses, [references]).score,
         "chrf": chrf.corpus_score(hypotheses, [references]).score,
     }
     signatures = {"sacrebleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+
+    # BLEU on Moses tokens, for languages that Moses knows.
     if has_moses(language, references):
-        tokenized, code = _bleu(None, (), lowercase=lowercase), code_of(language)
+        tokenized = _bleu(None, (), lowercase=lowercase)
+        code = code_of(language)
         metrics["tokenized_bleu"] = tokenized.corpus_score(
             _moses(hypotheses, code), [_moses(references, code)]
         ).score
@@ -82,7 +88,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str)
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """chrF of each sentence, in percent."""
     _check(hypotheses, references)
-    chrf, pairs = CHRF(), zip(hypotheses, references, strict=True)
+    chrf = CHRF()
+    pairs = zip(hypotheses, references, strict=True)
     return [chrf.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]
 
 
@@ -126,7 +133,8 @@ def paired_bootstrap(
     for metric, signature in zip(metrics, signatures, strict=True):
         for name, result in zip(systems, results[signature], strict=True):
             assert isinstance(result, Result) and result.mean is not None and result.ci is not None
-            low, high = float(result.mean - result.ci), float(result.mean + result.ci)
+            low = float(result.mean - result.ci)
+            high = float(result.mean + result.ci)
             compared[name][metric] = Compared(float(result.score), low, high, result.p_value)
     return compared, dict(zip(metrics, map(str, signatures.values()), strict=True))
 
@@ -150,10 +158,18 @@ def bleu_error(
       tokenized: whether BLEU is the `tokenized_bleu` of `score`.
     """
     of = None if tokenized else language
-    words = lambda lines: tuple(_moses(lines, code_of(language)) if tokenized else lines)
+
+    def words(lines: Sequence[str]) -> tuple[str, ...]:
+        return tuple(_moses(lines, code_of(language)) if tokenized else lines)
+
     reference = words(references)
-    bleu = lambda lines: _resampled_bleu(words(lines), reference, of, order, resamples)
-    mean = lambda group: np.mean([bleu(lines) for lines in group], axis=0)
+
+    def bleu(lines: Sequence[str]) -> Float[np.ndarray, "resamples"]:
+        return _resampled_bleu(words(lines), reference, of, order, resamples)
+
+    def mean(group: Sequence[Sequence[str]]) -> Float[np.ndarray, "resamples"]:
+        return np.mean([bleu(lines) for lines in group], axis=0)
+
     differences = mean(systems) - (mean(baselines) if baselines else 0.0)
     return float(np.std(differences, ddof=1))
 

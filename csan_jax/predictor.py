@@ -131,8 +131,11 @@ class Translator(Predictor):
           hypotheses: whether to return all hypotheses.
           explain: whether to return attention weights.
         """
-        self._source, self._target = vocabulary[0], vocabulary[-1]
+        self._source = vocabulary[0]
+        self._target = vocabulary[-1]
         self._settings = settings
+
+        # The options of the search, against the vocabulary and each other.
         beam_size = settings.beam_size if beam_size is None else beam_size
         require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
         size = self._target.size
@@ -150,6 +153,8 @@ class Translator(Predictor):
         require(
             extra_length is None or extra_length >= 1, f"extra_length={extra_length}: at least 1"
         )
+
+        # A program for the options that are not the run's.
         self._count = n_best or (beam_size if hypotheses else 0)
         search = {"length_penalty": length_penalty, "extra_length": extra_length}
         changed = {
@@ -169,7 +174,8 @@ class Translator(Predictor):
 
     @classmethod
     def tables(cls, vocabulary: Sequence[Subwords]) -> dict[str, int]:
-        source, target = vocabulary[0].size, vocabulary[-1].size
+        source = vocabulary[0].size
+        target = vocabulary[-1].size
         return {"source_embedding": source, "target_embedding": target, "output_embedding": target}
 
     def parse(self, line: str, place: str) -> Sentence:
@@ -196,6 +202,7 @@ class Translator(Predictor):
 
     @property
     def schema(self) -> Schema:
+        # What an answer has; all but the translation only on request.
         hypothesis = record({"translation": STRING, "score": NUMBER})
         output = record(
             {"translation": STRING},
@@ -204,6 +211,8 @@ class Translator(Predictor):
             attention=array(NUMBER, dims=5),
             reach=array(INTEGER, dims=4),
         )
+
+        # How the page of a server shows it.
         return Schema(
             title="Translation",
             texts=(Text("source", "Text", columns=("src",)),),
@@ -231,12 +240,18 @@ class Translator(Predictor):
             ([filled[at] for at in group.members], group)
             for group in groups(lengths, self._settings.batch_tokens)
         ]
-        encoded = lambda members: [[*sentences[i].pieces, END] for i in members]
+
+        def encoded(members: Sequence[int]) -> list[list[int]]:
+            return [[*sentences[i].pieces, END] for i in members]
+
+        # Sentences of similar lengths are one batch; an empty one is in none.
         arrays = (
             {"source": padded(encoded(members), group.rows, *group.widths)}
             for members, group in batches
         )
         results = outputs_of(self._translate, arrays, self._at_once, ["pieces"])
+
+        # Of equal translations, the first has the best score.
         for (members, _), outputs in zip(batches, results, strict=True):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])

@@ -132,9 +132,11 @@ class Translation(Task[Config]):
         """
         decode = dataclasses.replace(self.config.decode, **options)
         beam_size = decode.beam_size
-        apply = lambda method, *inputs, **options: self.model.apply(
-            {"params": params}, *inputs, method=method, **options
-        )
+
+        def apply(method: str, *inputs: Any, **options: Any) -> Any:
+            return self.model.apply({"params": params}, *inputs, method=method, **options)
+
+        # The source, encoded; a row of padding has no steps.
         valid = source != 0
         lengths = valid.sum(axis=1)
         limits = jnp.where(lengths > 0, lengths + decode.extra_length, 0)
@@ -149,10 +151,12 @@ class Translation(Task[Config]):
             has_unused = self._pieces < logits.shape[-1]
             return logits[..., : self._pieces] if has_unused else logits, cache
 
+        # The search ends at the usual length unless some sentence goes on.
         rows = source.shape[0]
         stages = [Stage(rows, usual), Stage(rows, longest)]
         if compact and not (isinstance(rows, int) and rows <= 32):
-            half, eighth = -(-rows // 2), -(-rows // 8)
+            half = -(-rows // 2)
+            eighth = -(-rows // 8)
             stages = [
                 Stage(rows, usual, remaining=rows // 2),
                 Stage(half, usual, remaining=rows // 8),
@@ -166,9 +170,12 @@ class Translation(Task[Config]):
         from csan_jax import metrics as translation  # imports sacreBLEU
 
         hypotheses = to_text(self.data.target_subwords, predictions["pieces"])
-        sources, references = self.data.sources(split), self.data.references(split)
+        sources = self.data.sources(split)
+        references = self.data.references(split)
         language = self.config.data.target_language
         scores = translation.score(hypotheses, references, language=language)
+
+        # What the scores do not show by themselves.
         by_order = [
             bleu for bleu, _ in translation.ngrams(hypotheses, references, language=language)
         ]
@@ -176,9 +183,13 @@ class Translation(Task[Config]):
             _log.warning(
                 "%s: BLEU %.2f is too low for chrF %.1f; check that the target's text is of "
                 "data.target_language=%s, with spaces between words",
-                *(split, scores.metrics["sacrebleu"], scores.metrics["chrf"], language),
+                split,
+                scores.metrics["sacrebleu"],
+                scores.metrics["chrf"],
+                language,
             )
         missing = missing_analyser(language)
+
         nll = float(predictions["nll"].sum() / predictions["weight"].sum())
         return Scores(
             metrics={**scores.metrics, "nll": nll},
@@ -216,6 +227,7 @@ class Translation(Task[Config]):
 
     def _check_vocabulary(self) -> None:
         """Checks that every piece has an embedding, and the beams against the vocabulary."""
+        # Every piece needs a row of the embedding.
         model = self.model.config
         for side, subwords, rows in (
             ("source", self.data.source_subwords, model.source_vocab_size),
@@ -226,7 +238,10 @@ class Translation(Task[Config]):
                     f"model.{side}_vocab_size={rows}: the {side} vocabulary has {subwords.size} "
                     "pieces; set it to that number, or 0"
                 )
-        pieces, decode = self.data.target_subwords.size, self.config.decode
+
+        # A beam cannot hold more hypotheses than the first step has pieces.
+        pieces = self.data.target_subwords.size
+        decode = self.config.decode
         self._pieces = pieces
         for name in ("beam_size", "dev_beam_size"):
             if (size := getattr(decode, name)) > pieces:
@@ -235,7 +250,8 @@ class Translation(Task[Config]):
 
 def _sized(config: Config) -> ModelConfig:
     """The model's fields, with vocabulary sizes of 0 replaced by the tokeniser's."""
-    model, (source, target) = config.model, config.data.vocab_sizes
+    model = config.model
+    source, target = config.data.vocab_sizes
     return dataclasses.replace(
         model,
         source_vocab_size=model.source_vocab_size or source,

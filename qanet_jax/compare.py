@@ -37,7 +37,9 @@ _KINDS = {
     "by_answer_length": ("words of the answer", "Words of the shortest gold answer."),
 }
 
-_AROUND, _LONGEST = 8, 30  # words of a picture: around the answer, and of the question
+# words of a picture: around the answer, and of the question
+_AROUND = 8
+_LONGEST = 30
 _SHOWN = 20  # words of a context before and after the answer in a table
 
 
@@ -66,6 +68,8 @@ class SpanEvaluation(Evaluation):
         stored = self.run.workdir.scores(self.split).value
         if self.run.corpus.golds(self.split) is not None:
             return []
+
+        # The stored answers must have the F1 of the score.
         squad = self.run.corpus.texts(self.split)
         golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
         scores = question_scores(answers, golds) if answers.keys() == golds.keys() else {}
@@ -73,19 +77,24 @@ class SpanEvaluation(Evaluation):
         matches = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01
         if not scores or not matches:
             raise UserError(f"{self._file}: not the answers of its score; score {self.split} again")
+
+        # The words around each answer, for a table.
         rule = self.run.corpus.vocabulary.rule
         words = [TokenizedText.of(context, rule) for context in squad.contexts]
-        return [
-            ScoredExample(
-                line=input_line(squad.contexts[question.context], question.text),
-                text=_around(question, squad.contexts[question.context], words[question.context]),
-                reference=question.answers[0].text,
+        examples = []
+        for question in squad.questions:
+            context = squad.contexts[question.context]
+            reference = question.answers[0]
+            example = ScoredExample(
+                line=input_line(context, question.text),
+                text=_around(question, context, words[question.context]),
+                reference=reference.text,
                 prediction=answers[question.id],
                 score=100 * scores[question.id][1],
-                span=(start := question.answers[0].start, start + len(question.answers[0].text)),
+                span=(reference.start, reference.start + len(reference.text)),
             )
-            for question in squad.questions
-        ]
+            examples.append(example)
+        return examples
 
     @staticmethod
     def pictured(
@@ -96,20 +105,26 @@ class SpanEvaluation(Evaluation):
         explained = json.loads(answer)
         if not explained.get("layers"):
             return explained["answer"], []
+
+        # The answer and a different reference, in words of the context.
         text = json.loads(line)["context"]
         context, question = explained["words"]
         spans = {"answer": (explained["start"], explained["end"])}
         if span is not None and span != spans["answer"]:
             spans["reference"] = span
         words = {name: _words_of(text, context, *ends) for name, ends in spans.items()}
+
+        # The words around the answer, and the outlines within them.
         top = max(0, words["answer"][0] - _AROUND)
         stop = min(len(context), words["answer"][1] + 1 + _AROUND)
         outlines = []
         for name, (first, last) in words.items():
-            first, last = max(first, top), min(last, stop - 1)
+            first = max(first, top)
+            last = min(last, stop - 1)
             if first <= last:
                 ends = [(0, len(question[:_LONGEST]) - 1)] * (last + 1 - first)
                 outlines.append(Outline(name, ends, first - top))
+
         weights = explained["layers"][0][0]["weights"][top:stop]
         panel = Panel("", [row[:_LONGEST] for row in weights], outlines)
         names = f"{run}: context-query attention", "question", "context"
@@ -146,14 +161,16 @@ def _around(question: Question, context: str, words: TokenizedText) -> str:
     answer = question.answers[0]
     first, last = words.locate(answer) or (0, 0)
     spans = words.spans[max(0, first - _SHOWN) : last + 1 + _SHOWN]
-    start, stop = spans[0][0], spans[-1][1]
+    start = spans[0][0]
+    stop = spans[-1][1]
     ends = ("… " if start else ""), (" …" if stop < len(context) else "")
     return f"{question.text} {ends[0]}{context[start:stop]}{ends[1]}"
 
 
 def _words_of(text: str, words: list[str], start: int, end: int) -> tuple[int, int]:
     """The first and the last of a text's words in a span of characters."""
-    spans, at = [], 0
+    spans = []
+    at = 0
     for word in words:
         at = text.index(word, at)
         spans.append((at, at := at + len(word)))

@@ -78,6 +78,8 @@ class DataConfig(SplitsConfig):
         require_sizes("data", self, "word_length", "context_length", "question_length")
         require_sizes("data", self, "answer_length", "stride", "batch_size")
         require_sizes("data", self, "eval_batch_tokens", "max_shapes")
+
+        # What each source and format has.
         require(
             self.source != "generated" or self.format == "squad",
             f"data.format={self.format}: generated questions have the format squad",
@@ -96,10 +98,13 @@ class DataConfig(SplitsConfig):
             not self.adversarial or self.format == "squad",
             f"data.adversarial: not for data.format={self.format}",
         )
+
         require(
             0 <= self.max_unreachable_answers <= 1,
             f"data.max_unreachable_answers={self.max_unreachable_answers}: a share from 0 to 1",
         )
+
+        # Files and their weights.
         for split in ("train", "dev", "test"):
             name = getattr(self, split)
             require(
@@ -117,6 +122,8 @@ class DataConfig(SplitsConfig):
             self.source != "files" or bool(self.train_files),
             f"data.weights={self.weights}: one of them must be above 0",
         )
+
+        # No window cuts an answer.
         require(
             self.stride + self.answer_length <= self.window,
             f"data.stride={self.stride}: windows of data.window={self.window} words must overlap "

@@ -94,7 +94,8 @@ def intervals(scores: Sequence[tuple[bool, float]]) -> dict[str, list[float]]:
     """
     intervals_by_name = {}
     for (name, mean), values in zip(_mean(scores).items(), zip(*scores, strict=True), strict=True):
-        rate, count = mean / 100, len(values)
+        rate = mean / 100
+        count = len(values)
         low, high = wilson_interval(count * rate, count)
         variance = math.fsum((value - rate) ** 2 for value in values) / count
         share = math.sqrt(variance / (rate * (1 - rate))) if variance else 1.0

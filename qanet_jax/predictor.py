@@ -120,6 +120,7 @@ class QuestionAnswerer(Predictor):
           UserError: for `vectors` with trained word vectors, if `programs` return fewer than
             `count` answers, or for inputs whose class is not installed.
         """
+        # The options against the run's windows and vectors.
         require(count >= 1, f"count={count}: at least 1")
         longest = settings.window - settings.stride  # so that no window cuts an answer
         require(
@@ -131,14 +132,19 @@ class QuestionAnswerer(Predictor):
             if answer_length in (None, settings.answer_length)
             else {"answer_length": answer_length}
         )
+
         self._known = self._vocabulary = vocabulary
-        self._settings, self._count, self._vectors = settings, count, vectors
+        self._settings = settings
+        self._count = count
+        self._vectors = vectors
         self._explain = explain
         self._attention: Compute | None = None
         self._inputs = columns_of(inputs_from_text(settings.inputs), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
+
+        # The program with the fewest answers that are enough.
         self._at_once = programs.at_once
         enough = (available for available in programs.choices("count") if available >= count)
         self._decode = programs(count=next(enough, count), **changed)
@@ -174,17 +180,20 @@ class QuestionAnswerer(Predictor):
         chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
-                best, *others = (span.rounded for span in reading.answers(self._count))
-                fields: dict[str, Any] = {**request.id, **vars(best), "next": others}
+                best, *following = (span.rounded for span in reading.answers(self._count))
+                fields: dict[str, Any] = {**request.id, **vars(best), "next": following}
                 if self._explain:
                     fields |= {"pointers": reading.pointers(), **self._attended(request)}
                 yield SpanAnswer(**fields)
 
     @property
     def schema(self) -> Schema:
+        # What an answer has; the fields of `record` by name only on request.
         answer = {"answer": STRING, "start": INTEGER, "end": INTEGER, "probability": NUMBER}
         pointer_fields = {"words": array(STRING), "first": array(NUMBER), "last": array(NUMBER)}
         identity = {"anyOf": [STRING, INTEGER]}
+
+        # How the page of a server shows it.
         return Schema(
             title="Reading comprehension",
             texts=(Text("context", "Passage", lines=8), Text("question", "Question", lines=2)),
@@ -253,7 +262,8 @@ class QuestionAnswerer(Predictor):
             self._vocabulary = self._vocabulary.extended(more)
 
     def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:
-        size, stride = self._settings.window, self._settings.stride
+        size = self._settings.window
+        stride = self._settings.stride
         return [
             _Window(number, request.context, request.question, *cut)
             for number, request in enumerate(requests)
@@ -264,6 +274,7 @@ class QuestionAnswerer(Predictor):
         self, compute: Compute, rows: Sequence["_Window"], needed: Sequence[str] = ()
     ) -> list[dict[str, np.ndarray]]:
         """The outputs of a program for each window, computed in batches."""
+        # Windows of similar lengths are one batch.
         shapes = [
             (
                 min(padded_width(len(context.words)), self._settings.window),
@@ -275,6 +286,8 @@ class QuestionAnswerer(Predictor):
         batches = [*grouped(shapes, self._settings.eval_batch_tokens)]
         arrays = (self._batch([rows[at] for at in group.members], group) for group in batches)
         results = outputs_of(compute, arrays, self._at_once, needed)
+
+        # The outputs in the order of the windows, without padding.
         for group, result in zip(batches, results, strict=True):
             outputs = {name: np.asarray(array) for name, array in result.items()}
             for row, at in enumerate(group.members):
@@ -299,7 +312,8 @@ class QuestionAnswerer(Predictor):
         self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
     ) -> dict[str, np.ndarray]:
         """A batch's arrays for one of `TEXTS`, padded to `rows` and to `width` words."""
-        vocabulary, length = self._vocabulary, self._settings.word_length
+        vocabulary = self._vocabulary
+        length = self._settings.word_length
         words = padded([vocabulary.word_ids(text.words) for text in texts], rows, width)
         characters = np.zeros((rows, width, length), np.int32)
         for row, text in enumerate(texts):

@@ -71,7 +71,8 @@ class Reading:
     """The outputs of a context's windows, combined."""
 
     def __init__(self, text: str, context: TokenizedText):
-        self._text, self._context = text, context
+        self._text = text
+        self._context = context
         self._logits = np.full((2, len(context.words)), -np.inf)  # each word's largest
         self._scores: dict[tuple[int, int], float] = {}  # of spans, by first and last word
 
@@ -89,9 +90,11 @@ class Reading:
     def answers(self, count: int) -> list[PredictedSpan]:
         """The best answers, best first; of equal scores the first in the text."""
         total = np.logaddexp.reduce(self._logits, axis=1).sum()
-        words, answers = self._context.spans, []
+        words = self._context.spans
+        answers = []
         for span in sorted(self._scores, key=lambda span: (-self._scores[span], span))[:count]:
-            start, end = words[span[0]][0], words[span[1]][1]
+            start = words[span[0]][0]
+            end = words[span[1]][1]
             probability = min(1.0, float(np.exp(self._scores[span] - total)))  # rounded scores
             answers.append(PredictedSpan(self._text[start:end], start, end, probability))
         return answers

@@ -94,7 +94,8 @@ def score_files(
     Raises:
       UserError: if a file cannot be read or is malformed, or no question is answered.
     """
-    answers, (golds, impossible) = read_predictions(predictions), _read_golds(data)
+    answers = read_predictions(predictions)
+    golds, impossible = _read_golds(data)
     unanswered = sum(key not in answers for key in golds)
     if unanswered == len(golds):
         raise UserError(f"{predictions}: no answer to any question of {data}")
@@ -118,7 +119,8 @@ def _read_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
 
 
 def _read_squad_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
-    golds, impossible = dict[str, list[str]](), 0
+    golds = dict[str, list[str]]()
+    impossible = 0
     for number, article in enumerate(read_json(path).nodes("data")):
         for paragraph_number, paragraph in enumerate(article.nodes("paragraphs")):
             for question_number, question in enumerate(paragraph.nodes("qas")):

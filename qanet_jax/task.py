@@ -48,7 +48,10 @@ class SpanExtraction(WordLevelTask[Config]):
 
     def init(self, key: Array) -> Params:
         sizes = {"B": 1, "N": 2, "M": 2}
-        shape = lambda dims: [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
+
+        def shape(dims: str) -> list[int]:
+            return [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
+
         arrays = {name: jnp.ones(shape(dims), dtype) for name, (dims, dtype) in self.inputs.items()}
         texts, examples = self.read(arrays)
         return self.model.init(key, *texts, train=False, **examples).get("params", {})
@@ -69,12 +72,20 @@ class SpanExtraction(WordLevelTask[Config]):
 
     def read(self, batch: Batch) -> tuple[list[Words], dict[str, Array]]:
         """The texts of a batch, and the model's inputs for examples, by key."""
-        of = lambda text: {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
+
+        def inputs_of(text: str) -> dict[str, Array]:
+            return {c.input.key: batch[c.name] for c in self._inputs if c.text == text}
+
         texts = [
-            Words(batch[text], batch[f"{text}_characters"], batch.get(f"{text}_vectors"), of(text))
+            Words(
+                batch[text],
+                batch[f"{text}_characters"],
+                batch.get(f"{text}_vectors"),
+                inputs_of(text),
+            )
             for text in TEXTS
         ]
-        return texts, of("")
+        return texts, inputs_of("")
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
         """-log p1[start] - log p2[end] (section 2.2, layer 5), summed, plus the model's losses."""
@@ -108,8 +119,11 @@ class SpanExtraction(WordLevelTask[Config]):
         return {"first": first, "last": last, "score": score, "start": start, "end": end}
 
     def score(self, split: str, predictions: Mapping[str, np.ndarray]) -> Scores:
-        squad, trivia = self.data.texts(split), self.data.golds(split)
+        squad = self.data.texts(split)
+        trivia = self.data.golds(split)
         predicted = self._answers(split, squad, predictions)
+
+        # SQuAD scores questions of one passage, TriviaQA the best answer of several.
         if trivia is None:
             answers = {name: text for name, (text, _) in predicted.items()}
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
@@ -124,6 +138,8 @@ class SpanExtraction(WordLevelTask[Config]):
             metrics = triviaqa_metrics.score(answers, trivia)
             question_scores = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
             words = {key: len(texts.get(key, "").split()) for key in golds}
+
+        # Examples at equal distances, with all different answers.
         sample = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in sample]
         return Scores(
@@ -151,15 +167,20 @@ class SpanExtraction(WordLevelTask[Config]):
         end in all windows; with one window it is p1 p2. Pairs in overlaps of windows are repeated
         in the sum (`qanet_jax.predictor`, which has the logits, counts each word once).
         """
+        # The normaliser of a question, over its windows.
         corpus = self.data.split(split)
-        scores, numbers = predictions["score"][:, 0].astype(np.float64), corpus.numbers
+        scores = predictions["score"][:, 0].astype(np.float64)
+        numbers = corpus.numbers
         totals = np.full(len(squad.questions), -np.inf)
         np.logaddexp.at(totals, numbers, predictions["normaliser"].astype(np.float64))
+
+        # The best span of each question: by score, and of equal ones the first in the text.
         words = np.stack([predictions["first"][:, 0], predictions["last"][:, 0]], axis=1)
         spans = [corpus.characters(at, *pair) for at, pair in enumerate(words.tolist())]
         starts, ends = np.array(spans).T
         order = np.lexsort((ends, starts, -scores, numbers))
         _, at = np.unique(numbers[order], return_index=True)
+
         answers = {}
         for example in order[at].tolist():
             number = numbers[example]

@@ -19,8 +19,11 @@ def make(job: dict[str, Any]) -> Work:
     if job.get("compile"):
         network.compile()
     parameters = [*network.parameters()]
-    loss, optimizer = torch.nn.CrossEntropyLoss(), torch.optim.Adam(parameters, lr=4e-4)
-    tensor = lambda array: torch.from_numpy(array.astype(np.int64))
+    loss = torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.Adam(parameters, lr=4e-4)
+
+    def tensor(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array.astype(np.int64))
 
     def texts(batch: Batch) -> list[torch.Tensor]:
         tensors = []

@@ -17,6 +17,7 @@ from timing import Work, count, read, work
 
 def config(job: dict[str, Any]) -> dict[str, Any]:
     """Joey NMT's config with the job's sizes and the suite's training."""
+    # Both languages have the vocabulary and subwords of the suite.
     side = {
         "level": "bpe",
         "max_length": 100,
@@ -24,8 +25,11 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
         "tokenizer_type": "sentencepiece",
         "tokenizer_cfg": {"model_file": job["sentencepiece"]},
     }
+
+    # The encoder's and the decoder's layers.
     sizes = job["sizes"]
-    dim, dropout = sizes["dim"], sizes["dropout"]
+    dim = sizes["dim"]
+    dropout = sizes["dropout"]
     layers = {
         "type": "transformer",
         "num_heads": sizes["num_heads"],
@@ -35,6 +39,8 @@ def config(job: dict[str, Any]) -> dict[str, Any]:
         "dropout": dropout,
         "layer_norm": "pre",
     }
+
+    # The suite's optimiser and loss.
     return {
         "name": "benchmark",
         "model_dir": job["folder"],
@@ -80,6 +86,8 @@ def make(job: dict[str, Any]) -> Work:
     model = build_model(args.model, source, target)
     if job["phase"] == "translate":
         return translation(model, job)
+
+    # The trainer, on the first batches of its own order.
     model.loss_function = args.train.loss, args.train.label_smoothing
     trainer = TrainManager(
         rank=0,
@@ -116,10 +124,12 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
     with np.load(job["parameters"]) as parameters:
         set_parameters(model, dict(parameters), job["ids"])
     model.eval()
-    ids, pieces = np.array(job["ids"]), {peer: piece for piece, peer in enumerate(job["ids"])}
+    ids = np.array(job["ids"])
+    pieces = {peer: piece for piece, peer in enumerate(job["ids"])}
     batches = read(job["batches"])
 
     def step(arrays: dict[str, np.ndarray]) -> list[list[int]]:
+        # The sources without padded examples, as a batch of Joey NMT.
         source = arrays["source"][arrays["index"] >= 0]
         lengths = torch.from_numpy((source != 0).sum(axis=1))
         batch = Batch(
@@ -134,6 +144,8 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
             eos_index=model.eos_index,
             is_train=False,
         )
+
+        # Beam search, up to the suite's limit of length.
         longest = int(lengths.max()) + job["extra_length"]
         outputs, *_ = search(
             model,
@@ -142,6 +154,8 @@ def translation(model: Any, job: dict[str, Any]) -> Work:
             beam_size=job["beam_size"],
             beam_alpha=job["length_penalty"],
         )
+
+        # The pieces before the end symbol.
         end = (model.eos_index, model.pad_index)
         return [
             [pieces[n] for n in itertools.takewhile(lambda n: n not in end, row)]

@@ -7,7 +7,12 @@ import numpy as np
 import torch
 from timing import Batch, Work, count, read, work
 
-BETAS, EPS, DECAY, CLIP, AVERAGE = (0.8, 0.999), 1e-7, 3e-7, 5.0, 0.9999  # of QANet_main.py
+# of QANet_main.py
+BETAS = (0.8, 0.999)
+EPS = 1e-7
+DECAY = 3e-7
+CLIP = 5.0
+AVERAGE = 0.9999
 
 
 def make(job: dict[str, Any]) -> Work:
@@ -19,20 +24,26 @@ def make(job: dict[str, Any]) -> Work:
     module.PosEncoder = lambda x: x + module.get_timing_signal(x.size(2), x.size(1)).transpose(1, 2)
     torch.set_num_threads(job["threads"])
     torch.manual_seed(0)
-    words, characters = torch.rand(job["words"], job["word_dim"]), torch.rand(256, job["char_dim"])
+    words = torch.rand(job["words"], job["word_dim"])
+    characters = torch.rand(256, job["char_dim"])
     network = module.QANet(
         words, characters, None, None, job["dim"], train_cemb=True, num_head=job["heads"]
     )
     if job.get("compile"):
         network.compile()
     trained = [p for p in network.parameters() if p.requires_grad]
-    size, batches = sum(p.numel() for p in trained), read(job["batches"])
-    tensor = lambda array: torch.from_numpy(array.astype(np.int64))
-    texts = lambda batch: [
-        tensor(batch[name])
-        for text in ("context", "question")
-        for name in (text, f"{text}_characters")
-    ]
+    size = sum(p.numel() for p in trained)
+    batches = read(job["batches"])
+
+    def tensor(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array.astype(np.int64))
+
+    def texts(batch: Batch) -> list[torch.Tensor]:
+        tensors = []
+        for text in ("context", "question"):
+            tensors += [tensor(batch[text]), tensor(batch[f"{text}_characters"])]
+        return tensors
+
     if job["phase"] == "answer":
         network.eval()
 
@@ -41,9 +52,12 @@ def make(job: dict[str, Any]) -> Work:
                 network(*texts(batch))
 
         return Work(answer, batches, count(batches), size)
+
+    # Training, with the moving average of the parameters.
     network.train()
     optimizer = torch.optim.Adam(trained, 1e-3, BETAS, EPS, DECAY)
-    loss, averages = torch.nn.CrossEntropyLoss(), [p.detach().clone() for p in trained]
+    loss = torch.nn.CrossEntropyLoss()
+    averages = [p.detach().clone() for p in trained]
 
     def train(batch: Batch) -> None:
         optimizer.zero_grad()

@@ -90,7 +90,8 @@ def make(job: dict[str, Any]) -> Work:
             jax.block_until_ready(predict(state.params, put_batch(batch, mesh)))
 
         return Work(answer, batches, units, size)
-    step, key = make_train_step(task, mesh, initial.abstract), random_key(0)
+    step = make_train_step(task, mesh, initial.abstract)
+    key = random_key(0)
 
     def train(batch: Batch) -> None:
         nonlocal state

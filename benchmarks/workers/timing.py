@@ -41,16 +41,21 @@ def work(make: Callable[[dict[str, Any]], Work]) -> None:
     """
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
+
+    # The first pass compiles, and gives the answers; it is not in the step's time.
     start = time.perf_counter()
     workload = make(job)
     answers = [answer for item in workload.items for answer in workload.step(item) or ()]
     ready = time.perf_counter()
+
+    # The timed passes.
     seconds = []
     for _ in range(job["passes"]):
         for item in workload.items:
             before = time.perf_counter()
             workload.step(item)
             seconds.append(time.perf_counter() - before)
+
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
     measured = {
         "units": workload.units * job["passes"],

@@ -87,7 +87,8 @@ class Evaluation:
     needs_corpus: ClassVar[bool] = True
 
     def __init__(self, run: Run, split: str):
-        self.run, self.split = run, split
+        self.run = run
+        self.split = split
 
     @functools.cached_property
     def further_metrics(self) -> Mapping[str, float]:
@@ -266,7 +267,10 @@ class Evaluation:
 
     def differences(self, compared: Sequence["Evaluation"]) -> Section:
         """A table of `paired` comparisons of each evaluation with this one."""
-        rows, notes = [], []
+        rows = []
+        notes = []
+
+        # The numbers of each run, and of all but this one the differences from it.
         for evaluation in (self, *compared):
             row: dict[str, Cell] = {"run": evaluation.run.label, **evaluation.cells}
             if evaluation is not self:
@@ -277,6 +281,8 @@ class Evaluation:
                 row |= _cells(paired.numbers)
                 notes += [note for note in paired.notes if note not in notes]
             rows.append(row)
+
+        # All columns that a row has.
         head = list(dict.fromkeys(column for row in rows for column in row))
         note = (
             f"Against {self.run.label}; gaps with their 95 % intervals. {self.tests} They "

@@ -22,6 +22,8 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
     closed = threading.Event()
     threading.Thread(target=_read, args=(items, arrived, closed), daemon=True).start()
     entry: Any = None
+
+    # A list ends when it is full, when no item arrives in time, or with the iterator.
     try:
         while isinstance(entry := arrived.get(), tuple):
             batch = [entry[0]]
@@ -35,6 +37,8 @@ def arriving(items: Iterable[T], most: int) -> Iterator[list[T]]:
             yield batch
             if not isinstance(entry, tuple):
                 break
+
+        # An error of the iterator comes after the items before it.
         if entry is not None:
             raise entry
     finally:

@@ -59,7 +59,7 @@ class Executables:
         arrays = named_parameters(params)
         (self._device,) = next(iter(arrays.values())).devices()
         settings = {k: v for k, v in jax.config.values.items() if "cache" not in k}
-        parts = (
+        identity = (
             hashlib.sha256(program).hexdigest(),
             sorted((name, a.shape, str(a.dtype)) for name, a in arrays.items()),
             sorted(versions().items()),
@@ -68,7 +68,7 @@ class Executables:
             (self._device.id, self._device.device_kind, self._device.client.platform_version),
             _processor(),
         )
-        self.folder = cache / FOLDER / hashlib.sha256(repr(parts).encode()).hexdigest()
+        self.folder = cache / FOLDER / hashlib.sha256(repr(identity).encode()).hexdigest()
 
     @classmethod
     def of(cls, program: bytes, params: Mapping[str, Any]) -> "Executables | None":
@@ -86,7 +86,8 @@ class Executables:
         """
         if (kept := self._load(shapes)) is not None:
             return kept
-        lowered, hits = lower(), _cached.hits
+        lowered = lower()
+        hits = _cached.hits
         executable = lowered.compile()
         if _cached.hits == hits:
             with contextlib.suppress(*_PREVENTED):

@@ -53,9 +53,10 @@ def download(name: str) -> Path:
     with _hub_errors(name):
         api = hub.HfApi()
         commit = api.resolve_revision(repository.name, revision=repository.revision).resolved
-        get = lambda **options: Path(
-            api.snapshot_download(repository.name, revision=commit, **options)
-        )
+
+        def get(**options):
+            return Path(api.snapshot_download(repository.name, revision=commit, **options))
+
         with contextlib.suppress(hub.errors.LocalEntryNotFoundError):
             return get(local_files_only=True)
         listed = api.model_info(repository.name, revision=commit, files_metadata=True).siblings

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-_LIMIT, _MAPS = Path("/proc/sys/vm/max_map_count"), Path("/proc/self/maps")
+_LIMIT = Path("/proc/sys/vm/max_map_count")
+_MAPS = Path("/proc/self/maps")
 
 
 def nearly_used_up() -> bool:

@@ -102,8 +102,8 @@ def outputs_of(
     def computed(batch: Mapping[str, Any]) -> Mapping[str, Any]:
         outputs = compute(batch)
         for name in needed:
-            found = shape(outputs[name]) if name in outputs else ()
-            if len(found) < 2 or found[0] < max(len(array) for array in batch.values()):
+            dims = shape(outputs[name]) if name in outputs else ()
+            if len(dims) < 2 or dims[0] < max(len(array) for array in batch.values()):
                 raise UserError(f"the program has no output {name!r} with a row for each input")
         return outputs
 
@@ -141,7 +141,9 @@ class BoundedProgram:
           gigabytes: the most memory that a computation may need, in GiB.
           stored: its executables on disk (`common_jax.deploy.executables.Executables`), or None.
         """
-        self._lower, self._gigabytes, self._stored = lower, gigabytes, stored
+        self._lower = lower
+        self._gigabytes = gigabytes
+        self._stored = stored
         self._programs: dict[Any, tuple[Any, float]] = {}
         self._compiling: dict[Any, threading.Lock] = {}
         self._all.add(self)

@@ -130,11 +130,15 @@ class Schema:
           UserError: for another type or other fields.
         """
         names = [text.name for text in self.texts]
+
+        # A string that is no JSON object is the line itself.
         if isinstance(value, str):
             row = None if self.line == "json" else object_in(value)
             if row is None:
                 return _require_complete(_BREAK.sub(" ", value), place)
             value = {name: row[name] for name in names if name in row}
+
+        # Each text must be there, a string, and complete.
         if not isinstance(value, dict):
             raise UserError(f"{place}: must be {self._form()}, or an object of {self._names()}")
         for text in self.texts:
@@ -143,6 +147,7 @@ class Schema:
             if not isinstance(value[text.name], str):
                 raise UserError(f"{place}.{text.name}: must be a string")
             _require_complete(value[text.name], f"{place}.{text.name}")
+
         if self.line == "json":
             return json.dumps(value)
         if unknown := [name for name in value if name not in names]:

@@ -84,11 +84,11 @@ class Programs:
           UserError: if it cannot be read, is another file than that with the digest, does anything
             but compute on arrays, or expects other parameters than the export's.
         """
-        place = self._path / PROGRAMS / file
-        content = _content(place)
+        path = self._path / PROGRAMS / file
+        content = _content(path)
         self._require(f"{PROGRAMS}/{file}", hashlib.sha256(content).hexdigest())
         stored = Executables.of(content, self._params)
-        read = functools.cache(lambda: jax.jit(self._program(place, content).call))
+        read = functools.cache(lambda: jax.jit(self._program(path, content).call))
         if stored is None or not stored.folder.exists():
             read()  # raises an error now, not at the first call
         call = BoundedProgram(lambda *inputs: read().lower(*inputs), memory, stored)
@@ -99,7 +99,7 @@ class Programs:
             except (TypeError, ValueError) as error:  # of names, types or dims
                 reason = str(error).strip().splitlines()[0]
                 raise UserError(
-                    f"{place}: does not fit the export's settings or vocabulary: {reason}"
+                    f"{path}: does not fit the export's settings or vocabulary: {reason}"
                 ) from error
 
         return compute

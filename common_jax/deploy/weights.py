@@ -26,7 +26,8 @@ from common_jax.io.parameters import named_parameters, nested_parameters
 
 SMALL = 1024  # numbers; smaller arrays are not converted
 SCALE = ".scale"  # added to a name
-_KERNEL, _TABLE = re.compile(r"(.*_)?kernel|recurrent"), re.compile(r".*_embedding")
+_KERNEL = re.compile(r"(.*_)?kernel|recurrent")
+_TABLE = re.compile(r".*_embedding")
 
 
 def stored_shapes(params: Mapping[str, Any], dtype: Dtype) -> dict[str, Any]:

@@ -17,7 +17,8 @@ def wilson_interval(correct: int | float, total: int) -> tuple[float, float]:
       ValueError: for no trials, or more hits than trials.
     """
     _check(correct, total)
-    rate, spread = correct / total, _Z * _Z / total
+    rate = correct / total
+    spread = _Z * _Z / total
     middle = (rate + spread / 2) / (1 + spread)
     half = _Z * math.sqrt(rate * (1 - rate) / total + spread / (4 * total)) / (1 + spread)
     return max(0.0, middle - half), min(1.0, middle + half)
@@ -51,8 +52,14 @@ def log_odds(
       logits: log-probabilities up to a constant of each row.
     """
     chosen = np.arange(logits.shape[1]) == np.reshape(labels, (-1, 1))
-    of = lambda members: np.logaddexp.reduce(np.where(members, logits, -np.inf), axis=1)
-    return of(chosen) - of(~chosen)
+    return _log_sum(logits, chosen) - _log_sum(logits, ~chosen)
+
+
+def _log_sum(
+    logits: Float[np.ndarray, "n labels"], members: Bool[np.ndarray, "#n labels"]
+) -> Float[np.ndarray, "n"]:
+    """The logarithm of the summed probabilities of each row's members."""
+    return np.logaddexp.reduce(np.where(members, logits, -np.inf), axis=1)
 
 
 def best_labels(logits: Float[np.ndarray, "n labels"]) -> Float[np.ndarray, "n labels"]:

@@ -41,7 +41,8 @@ def paired_t(differences: Float[np.ndarray, "n"]) -> Difference:
     count = len(differences)
     if count < 2:
         raise ValueError(f"{count} differences: at least 2")
-    mean, freedom = float(differences.mean()), count - 1
+    mean = float(differences.mean())
+    freedom = count - 1
     error = float(differences.std(ddof=1)) / math.sqrt(count)
     half = float(stdtrit(freedom, 0.975)) * error
     p = 2 * float(stdtr(freedom, -abs(mean) / error)) if error else float(not mean)
@@ -59,7 +60,9 @@ def permutation_p(differences: Float[np.ndarray, "n"]) -> float:
     count = len(differences)
     if not count:
         return 1.0
-    random, extreme, remaining = np.random.default_rng(12345), 0, _RESAMPLES
+    random = np.random.default_rng(12345)
+    extreme = 0
+    remaining = _RESAMPLES
     least = abs(differences.sum()) - 1e-9 * np.abs(differences).sum()  # minus rounding errors
     while remaining:
         rows = min(remaining, max(1, _CHUNK // count))
@@ -79,7 +82,8 @@ def mcnemar(wins: int, losses: int) -> float:
     Args:
       wins, losses: numbers of examples that only the first, or only the second system has right.
     """
-    count, gap = wins + losses, abs(wins - losses)
+    count = wins + losses
+    gap = abs(wins - losses)
     if not gap:
         return 1.0
     if count < _EXACT:

@@ -97,6 +97,7 @@ def split_after_marks(text: str, start: int, end: int) -> Iterator[tuple[int, in
 
 def _ends(chunk: str, following: str, *, first: bool) -> bool:
     """Whether a sentence ends between `chunk`, which may be its `first`, and `following`."""
+    # The mark before closing quotation marks and brackets; only a full stop is ambiguous.
     body = chunk.rstrip(_CLOSERS)
     if not body or body[-1] not in _ENDS + _WIDE_ENDS:
         return False
@@ -106,6 +107,8 @@ def _ends(chunk: str, following: str, *, first: bool) -> bool:
     goes_on = following[:1].islower()
     if body[-1] != "." or body.endswith(".."):
         return not goes_on
+
+    # A full stop may end an abbreviation, an initial or a number.
     word = _HYPHEN.split(body[:-1].lstrip(_OPENERS))[-1]
     if goes_on:  # a long word that is no abbreviation ends a sentence; the lower case is an error
         return len(word) > 4 and word.isalpha() and word.lower() not in _ABBREVIATIONS

@@ -157,12 +157,16 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
     """
     builder = _Builder(bad_examples)
     numbers = dict[str, int | None]()
+
+    # The dataset must have the texts of SQuAD.
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
             f"data.tfds={dataset.name}: not of SQuAD's form: it has the texts "
             f"{', '.join(dataset.texts) or '(none)'}, and not {', '.join(missing)}"
         )
+
+    # Equal passages have one number.
     for number, row in enumerate(dataset.source(split, key)):
         location = f"{dataset.name} {split}:{number + 1}"
         name, context, question = (row[text].decode() for text in _TEXTS)
@@ -175,25 +179,28 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
 
 def write_squad(path: Path, squad: Squad) -> None:
     """Writes a JSON file of SQuAD's format, atomically: an article for each title, in order."""
+    # The questions of each passage, by its number.
     questions: dict[int, list[Question]] = {}
     for question in squad.questions:
         questions.setdefault(question.context, []).append(question)
+
+    # The passages of each title.
     articles: dict[str, list[Any]] = {}
     for number, context in enumerate(squad.contexts):
-        qas = [
-            {
-                "id": question.id,
-                "question": question.text,
-                "answers": [{"text": a.text, "answer_start": a.start} for a in question.answers],
-            }
-            for question in questions.get(number, ())
-        ]
+        qas = [_question_object(question) for question in questions.get(number, ())]
         title = squad.articles[number] if squad.articles else ""
         articles.setdefault(title, []).append({"context": context, "qas": qas})
+
     data = [{"title": title, "paragraphs": paragraphs} for title, paragraphs in articles.items()]
     text = json.dumps({"version": "1.1", "data": data}, ensure_ascii=False)
     with writing(path):
         replace_text(path, text + "\n")
+
+
+def _question_object(question: Question) -> dict[str, Any]:
+    """A question as SQuAD's JSON has it."""
+    answers = [{"text": answer.text, "answer_start": answer.start} for answer in question.answers]
+    return {"id": question.id, "question": question.text, "answers": answers}
 
 
 def _title(article: Node, number: int) -> str:
@@ -242,6 +249,8 @@ class _Builder:
         the index `context`, was rejected (None)."""
         if context is None:
             return
+
+        # A bad question is rejected; of its answers, one that can be located suffices.
         spans, wrong = self._located(answers, self.squad.contexts[context])
         if name in self._ids:
             self._bad_examples.reject(REPEATED, f"{place} {name!r}")

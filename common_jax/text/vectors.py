@@ -70,6 +70,7 @@ def read_vectors(
     Raises:
       UserError: if the file cannot be read, is empty or of another dimension; or by `bad_examples`.
     """
+    # The first row of each form of the words; the file is read once.
     words = list(dict.fromkeys(words))
     candidates = {_encode(form(word)) for form in FORMS.values() for word in words}
     vectors_by_token: dict[bytes, np.ndarray] = {}
@@ -82,8 +83,11 @@ def read_vectors(
                 rejected.add(token)
             else:
                 vectors_by_token[token] = vector
+
+    # The form that each word gets.
     counts = dict.fromkeys([*FORMS, "missing"], 0)
-    faulty, chosen = 0, dict[str, bytes]()
+    faulty = 0
+    chosen = dict[str, bytes]()
     for word in words:
         match = find_cased_form(word, lambda form: _encode(form) in vectors_by_token)
         counts[match[0] if match else "missing"] += 1
@@ -91,6 +95,8 @@ def read_vectors(
             chosen[word] = _encode(match[1])
         elif find_cased_form(word, lambda form: _encode(form) in rejected):
             faulty += 1
+
+    # The rows that some word uses, in the order of the file.
     needed = set(chosen.values())
     used = [form for form in vectors_by_token if form in needed]
     index = {form: row for row, form in enumerate(used)}
@@ -111,9 +117,11 @@ def _rows(
             if header != dim:
                 raise _other_dimension(path, number, dim, header)
             continue
+
+        # Most rows have single spaces, and need no splitting.
         if line.count(b" ") == dim and b"  " not in line:
             yield number, line[: line.index(b" ")].rstrip(_BLANKS), line
-        else:
+        else:  # other blanks, or another number of fields
             fields = line.split()
             count = _count_numbers(fields)
             if count != dim and first and count:

@@ -18,7 +18,8 @@ from common_jax.text.word_tokenizer import ENGLISH, Rule
 UNKNOWN = 1  # the id of unknown words and characters; 0 is padding
 _FIRST = 2
 
-_WORDS_FILE, _TABLE = "lexicon.json", "vectors.npy"
+_WORDS_FILE = "lexicon.json"
+_TABLE = "vectors.npy"
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
 )
@@ -47,10 +48,13 @@ class Vocabulary:
           characters: in the order of their ids, from 2.
           shared: number of ids after those of the words, for hash buckets of unknown words.
         """
-        self._shared, self._first_shared = shared, max(words.values(), default=UNKNOWN) + 1
-        self._words, self._characters = words, list(characters)
+        self._shared = shared
+        self._first_shared = max(words.values(), default=UNKNOWN) + 1
+        self._words = words
+        self._characters = list(characters)
         self._char_ids = {c: n for n, c in enumerate(characters, start=_FIRST)}
-        self.table, self.rule = table, rule
+        self.table = table
+        self.rule = rule
         self._cached_ids: dict[str, int] = {}
 
     @classmethod
@@ -76,10 +80,12 @@ class Vocabulary:
         assert not (shared and isinstance(words, Vectors)), "fixed vectors are not shared"
         letters = _count_letters(counts)
         if isinstance(words, Vectors):
-            ids, table = {w: row + _FIRST for w, row in words.rows.items()}, words.table
+            ids = {w: row + _FIRST for w, row in words.rows.items()}
+            table = words.table
         else:
             frequent = _most_frequent(counts, words - _FIRST - shared)
-            ids, table = {w: n for n, w in enumerate(frequent, start=_FIRST)}, None
+            ids = {w: n for n, w in enumerate(frequent, start=_FIRST)}
+            table = None
         return cls(ids, _most_frequent(letters, characters - _FIRST), table, shared, rule)
 
     def __contains__(self, word: str) -> bool:
@@ -151,7 +157,8 @@ class Vocabulary:
     def ids_from(self, other: "Vocabulary") -> Int32[np.ndarray, "n"]:
         """The id here for each word id of `other`, both with trained vectors. 0 is padding in both;
         a word without an id here has the id of unknown words."""
-        words, first = other._words, self._first_shared
+        words = other._words
+        first = self._first_shared
         ids = np.full(other._first_shared + other._shared, UNKNOWN, np.int32)
         ids[0] = 0
         ids[list(words.values())] = self.word_ids(words)
@@ -190,7 +197,10 @@ class Vocabulary:
             table = np.load(folder / _TABLE, "r") if (folder / _TABLE).exists() else None
             if type(saved["words"]) is not dict or type(saved["characters"]) is not list:
                 raise ValueError("words or characters of another form")
-            shared, rule = saved.get("shared", 0), saved.get("rule", ENGLISH)
+
+            # Vocabularies of earlier versions lack these fields.
+            shared = saved.get("shared", 0)
+            rule = saved.get("rule", ENGLISH)
             if rule not in typing.get_args(Rule):
                 raise ValueError(f"words by an unknown rule, {str(rule)[:20]}")
             vocabulary = cls(saved["words"], saved["characters"], table, shared, rule)

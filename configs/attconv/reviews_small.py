@@ -23,6 +23,7 @@ def get_config(system="advanced"):
         batch_size=32,
         max_shapes=2,
     )
+
     words = WordsConfig(dim=50, rows=200, rule="english")
     config = config_of(system, data, words, dim=100, hidden=200, tanh_gain=0.2, dropout=0.0)
     config.optimizer.update(name="adam", learning_rate=2e-3, b2=0.999, warmup_steps=50)

@@ -25,6 +25,7 @@ def get_config(system="advanced"):
         batch_size=30,
         vectors="data/glove/glove.840B.300d.zip",
     )
+
     words = WordsConfig(rows=110_000, unknown_rows=100, rule="english")
     config = config_of(system, data, words)
     config.train.best_metric = "precision_at_1"

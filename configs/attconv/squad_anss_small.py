@@ -25,6 +25,7 @@ def get_config(system="advanced"):
         batch_size=30,
         vectors="data/glove/glove.6B.50d.txt",
     )
+
     words = WordsConfig(dim=50, rows=60_000, unknown_rows=1000, rule="english")
     config = config_of(system, data, words, tanh_gain=0.2)
     config.optimizer.warmup_steps = 100

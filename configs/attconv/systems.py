@@ -163,13 +163,18 @@ def finish(
       source: the paper's table, and the differences from it.
     """
     system, dash, _ = config.paper.system.partition("-")
+
+    # The published batch size, with steps for the same number of examples.
     if dash:
         before = config.data.batch_size
         ORIGINALS[system](config)
-        train, optimizer = config.train, config.optimizer
+        train = config.train
+        optimizer = config.optimizer
         for name in ("steps", "evaluate_every", "checkpoint_every"):
             train[name] = train[name] * before // config.data.batch_size
         optimizer.warmup_steps = optimizer.warmup_steps * before // config.data.batch_size
+
+    # The paper's result for this system.
     rows = tomllib.loads((TABLES / f"{table}.toml").read_text("utf-8"))["rows"] if table else []
     for row in rows:
         if row.get("system") == system and "published" in row and not config.paper.results:

@@ -28,6 +28,7 @@ def get_config(system="advanced"):
         batch_size=10,
         vectors="data/glove/glove.840B.300d.zip",
     )
+
     words = WordsConfig(rows=200_000, unknown_rows=100, rule="english")
     config = config_of(system, data, words)
     config.optimizer.learning_rate = 0.01

@@ -73,8 +73,12 @@ def _sized(name: str, large: str, further: Mapping[str, tuple[str, str]]) -> tup
 
 def _local(attention: Callable[..., EncoderAttention], **fields: Any) -> Callable[..., Fields]:
     """An attention in the file's local layers."""
-    local = lambda model: model.encoder_attention.local_layers
-    return lambda model: {"encoder_attention": attention(local(model), **fields)}
+
+    def with_attention(model: ConfigDict) -> Fields:
+        layers = model.encoder_attention.local_layers
+        return {"encoder_attention": attention(layers, **fields)}
+
+    return with_attention
 
 
 def _predicted(heads: int, **fields: Any) -> Callable[..., Fields]:

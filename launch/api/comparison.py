@@ -24,7 +24,8 @@ class Comparison:
     """
 
     def __init__(self, runs: Sequence[ComparedRun], split: str | None = None):
-        self.runs, self.split = runs, split
+        self.runs = runs
+        self.split = split
         _ = self._summary  # reports errors early
 
     @functools.cached_property

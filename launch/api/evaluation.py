@@ -57,7 +57,10 @@ class EvaluationResult:
         for name in self.tests:
             if f"{name}{ends[0]}" in self.tests:
                 known[name] = [self.tests[f"{name}{end}"] for end in ends]
-        interval = lambda name: " to ".join(f"{end:.2f}" for end in known.get(name, ())) or None
+
+        def interval(name: str) -> str | None:
+            return " to ".join(f"{end:.2f}" for end in known.get(name, ())) or None
+
         rows: list[list[Cell]] = [[name, v, interval(name)] for name, v in self.metrics.items()]
         rows += [
             [name, f"{value:.4g}", interval(name)]
@@ -106,12 +109,20 @@ def evaluate(
     for folder, path in zip(folders, paths, strict=True):
         if paths.count(path) > 1:
             raise UserError(f"--workdir {folder}: given twice")
-    texts = override_texts(overrides)
-    given = [*texts[:1], *["--skip_bad"][:skip_bad], *["--name"][: bool(name)]]
+
+    # Options of the files of `data`.
+    changes = override_texts(overrides)
+    given = changes[:1]
+    if skip_bad:
+        given.append("--skip_bad")
+        changes.append("--config.data.on_bad_example=skip")
+    if name:
+        given.append("--name")
     if given and data is None:
         raise UserError(f"{given[0]} goes with --workdir and --data")
     fields = {"adversarial": True} if adversarial else {}
-    changes = [*texts, *["--config.data.on_bad_example=skip"][:skip_bad]]
+
+    # The runs' tasks on the split, with the options of decoding.
     with messages():
         sources = [source_of(folder) for folder in folders]
         writers = [RunWriter(source.folder.path) for source in sources]
@@ -125,6 +136,8 @@ def evaluate(
         baseline = None if against is None else _baseline(os.fspath(against), tasks[0], label)
         for task in tasks:
             _set_decoding(task, decoding)
+
+        # The scores of the run, or of the mean of the ensemble's predictions.
         mesh = make_mesh(MeshConfig())
         pairs = zip(sources, tasks, strict=True)
         loaded = [read_parameters(source, task, mesh, average) for source, task in pairs]

@@ -17,12 +17,16 @@ def messages() -> Iterator[None]:
     if logging.getLogger(__name__).isEnabledFor(logging.INFO):
         yield
         return
+
+    # The levels before, to restore them.
     project, libraries = (
         [logging.getLogger(n) for n in names] for names in (_PACKAGES, LIBRARY_LEVELS)
     )
     states = [(logger, logger.level, logger.propagate) for logger in (*project, *libraries)]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
+
+    # Messages of this project, and libraries' from their levels on.
     try:
         for logger in project:
             logger.setLevel(logging.INFO)

@@ -126,11 +126,13 @@ def train(
       Interrupted: by SIGINT or SIGTERM in the main thread; the last step is saved, and the same
         call resumes.
     """
+    # The config, the folder, and the command line that they stand for.
     chosen = checked(config, overrides)
     path = default_workdir(chosen.file) if workdir is None else as_path(workdir)
     argv = ["--config", chosen.file, *chosen.overrides, "--workdir", str(path)]
     task = chosen.make_task()
     writer = RunWriter(path)
+
     with messages():
         if workers is not None:
             prepare_on_all(task, workers)

@@ -143,6 +143,8 @@ def plan_sweep(
     folder = as_path(out)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out: {folder}: not a folder")
+
+    # The trials: the grid's axes, the jointly varied one, systems and seeds.
     chosen = checked(config, overrides)
     axes = (
         [_axis({key: values}) for key, values in grid.items()]
@@ -151,6 +153,8 @@ def plan_sweep(
     )
     axes += [_axis(zipped)] if zipped else []
     trials = grid_trials(chosen.file, chosen.overrides, axes, seeds, folder, systems)
+
+    # Errors come before the first training.
     with error_context("--out"):
         require_own_folders(trials)
     _require_metric(metric, trials)

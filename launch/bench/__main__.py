@@ -32,10 +32,14 @@ def main(argv: list[str]) -> None:
         command.add_argument(
             "--json", type=output_file, metavar="FILE", help="also write the numbers to FILE"
         )
+
+    # Only the train command takes fields of a config.
     args, overrides = parser.parse_known_args(argv)
     if overrides and args.command != "train":
         parser.error(f"unrecognized arguments: {' '.join(overrides)}")
     args.overrides = overrides
+
+    # The load before the measurement is that of other programs.
     configure_logging()
     busy = os.getloadavg()[0]
     rows = args.measure(args)

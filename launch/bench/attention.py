@@ -26,6 +26,8 @@ def add_attention(commands) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     parser.set_defaults(measure=measure_attention)
+
+    # The sizes, by default those of the paper's base model.
     default = "16,32,64,128,256,512,1024,2048,4096"
     text = f"tokens in a sequence ({default})"
     add("--lengths", type=lengths, default=lengths(default), metavar="T,T,...", help=text)

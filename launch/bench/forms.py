@@ -48,6 +48,7 @@ def attention_forms(args: argparse.Namespace) -> dict[str, Callable]:
 
 def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length: int) -> list[Row]:
     """A row for each form; None for a value that was not measured."""
+    # Each form with its gradient, compiled for inputs of this length, and its memory.
     shape = (args.batch, length, args.heads, args.head_size)
     inputs = [jax.random.normal(key, shape) for key in jax.random.split(random_key(0), 4)]
     programs = {
@@ -56,9 +57,13 @@ def measure_length(args: argparse.Namespace, forms: dict[str, Callable], length:
     memory = {
         name: program.memory_analysis().temp_size_in_bytes for name, program in programs.items()
     }
+
+    # The times of those that fit into memory and time.
     calls = {name: functools.partial(program, *inputs) for name, program in programs.items()}
     calls = {name: call for name, call in calls.items() if fits(call, memory[name])}
     seconds = dict.fromkeys(forms, math.nan) | medians(calls, args.repeats)
+
+    # Ratios are to the dense form of the same dimension, and to vanilla attention.
     rows = []
     for name in forms:
         dense = "dense 2D" if name.endswith("2D") else "dense 1D"

@@ -1,17 +1,22 @@
 """`launch.bench predict`: start-up time and throughput of a run and its exports."""
 
 import argparse
+import functools
 import os
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
 from launch.cli import disk_path, module_command, positive
 from launch.measure.timing import medians
 from launch.text_table import Row
+
+if TYPE_CHECKING:
+    from common_jax.deploy.predictor import Predictor
 
 PREDICT = """Start-up time of `launch.predict` in a new process, until the prediction for one line,
 with an empty and with a filled compilation cache; and predictions a second for all lines of a file,
@@ -56,8 +61,12 @@ def measure_predict(args: argparse.Namespace) -> list[Row]:
     formats = {model: Export(model).manifest.format for model in args.model}
     predictors = {path: load(path) for path in flags}
     started = _starts(flags, lines[0], args.rounds)
-    call = lambda predictor: lambda: list(predictor.predict(lines, str(args.input)))
-    seconds = medians({path: call(p) for path, p in predictors.items()}, args.rounds)
+
+    def predict_lines(predictor: "Predictor") -> list[Any]:
+        return list(predictor.predict(lines, str(args.input)))
+
+    calls = {path: functools.partial(predict_lines, p) for path, p in predictors.items()}
+    seconds = medians(calls, args.rounds)
     rate = {path: len(lines) / seconds[path] for path in flags}
     return [
         {

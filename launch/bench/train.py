@@ -26,9 +26,12 @@ def add_train(commands) -> argparse.ArgumentParser:
     parser = commands.add_parser("train", help="a config's training step", description=TRAIN)
     add = parser.add_argument
     parser.set_defaults(measure=measure_train)
+
     add_config(parser, "set a field: --config.train.accumulate=2")
     add_systems(parser, "a column for each")
     add("--steps", type=positive, default=30, help="timed steps (30)")
+
+    # What else is measured.
     text = "also predictions for the same batches, as in the final evaluation (not packed ones)"
     add("--inference", action="store_true", help=text)
     add("--parts", action="store_true", help="also the parts of a step")

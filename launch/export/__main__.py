@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from common_jax.deploy import hub
@@ -19,7 +20,7 @@ from launch.cli import (
 )
 
 if TYPE_CHECKING:
-    from common_jax.deploy.predictor import Predictor
+    from common_jax.deploy.predictor import Option, Predictor
 
 OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
 MOST = 1000  # hypotheses or answers; more would not fit into memory
@@ -50,40 +51,18 @@ example:
 def main(argv: list[str]) -> None:
     from common_jax.deploy.format import FORMATS
 
+    # The formats and options depend on the model.
     predictor = _predictor(argv)
-    own_formats = {} if predictor is None else predictor.formats
-    parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
-    add = parser.add_argument
-    add("--workdir", required=True, metavar="RUN", help="folder of the run")
-    add("--out", required=True, type=folder, metavar="DIR", help="folder to write, a new one")
-    formats = [*FORMATS, *own_formats]
-    text = f"{' | '.join(formats)} ({formats[0]})"
-    add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)
-    text = "in which a format of the model's own stores the weights: float32 | int8 (float32)"
-    add("--dtype", default="", metavar="DTYPE", help=text)
-    add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
-    text = "the moving average of the parameters (if the run has one)"
-    add("--ema", action=argparse.BooleanOptionalAction, help=text)
-    text = "also replace the files of this repository of a hub: hf://OWNER/NAME"
-    add("--push", metavar="NAME", default="", help=text)
-    text = "of the card: apache-2.0, cc-by-4.0, ... (unknown; of generated data apache-2.0)"
-    add("--license", metavar="ID", default="", help=text)
+    further = {} if predictor is None else predictor.formats
     every = [] if predictor is None else [*predictor.options]
     options = [option for option in every if option.compiled]
     decoding = [option for option in every if option.decoding and not option.compiled]
-    add_options(parser, decoding)
-    for option in options:
-        add(
-            f"--{option.name}",
-            type=positive,
-            action="append",
-            default=[],
-            metavar=option.metavar,
-            help=f"{option.help}: a program for this number; may be repeated",
-        )
+    parser = _parser([*FORMATS, *further], options, decoding)
     args, unknown = parser.parse_known_args(argv)
     if unknown:
         parser.error(f"{unknown[0]}: the predictor of {args.workdir} has no such choice")
+
+    # What argparse cannot check.
     choices = {o.name: values for o in options if (values := getattr(args, o.name))}
     for name, values in choices.items():
         if max(values) > MOST:
@@ -93,6 +72,7 @@ def main(argv: list[str]) -> None:
     if args.push:
         hub.Repository.of(args.push)
         hub.library(args.push)
+
     configure_logging()
     import jax
 
@@ -115,6 +95,8 @@ def main(argv: list[str]) -> None:
         license=args.license,
     )
     export(request)
+
+    # What was written, and how to use it.
     print(f"wrote {args.out}; see {args.out / 'README.md'}")
     if args.push:
         print(f"pushed {hub.upload(args.out, args.push)}")
@@ -124,6 +106,39 @@ def main(argv: list[str]) -> None:
             f"uv run --with jax=={OLDEST_JAX} {command}"
         )
     print(spelled(f"next:\n  python -m launch.predict --model {shlex.quote(str(args.out))}"))
+
+
+def _parser(
+    formats: Sequence[str], options: Sequence["Option"], decoding: Sequence["Option"]
+) -> Parser:
+    parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
+    add = parser.add_argument
+    add("--workdir", required=True, metavar="RUN", help="folder of the run")
+    add("--out", required=True, type=folder, metavar="DIR", help="folder to write, a new one")
+    text = f"{' | '.join(formats)} ({formats[0]})"
+    add("--format", choices=formats, default=formats[0], metavar="FORMAT", help=text)
+    text = "in which a format of the model's own stores the weights: float32 | int8 (float32)"
+    add("--dtype", default="", metavar="DTYPE", help=text)
+    add("--average", type=positive, default=1, metavar="K", help="mean of the K newest checkpoints")
+    text = "the moving average of the parameters (if the run has one)"
+    add("--ema", action=argparse.BooleanOptionalAction, help=text)
+    text = "also replace the files of this repository of a hub: hf://OWNER/NAME"
+    add("--push", metavar="NAME", default="", help=text)
+    text = "of the card: apache-2.0, cc-by-4.0, ... (unknown; of generated data apache-2.0)"
+    add("--license", metavar="ID", default="", help=text)
+
+    # What the programs of the export are for, and what is fixed in them.
+    add_options(parser, decoding)
+    for option in options:
+        add(
+            f"--{option.name}",
+            type=positive,
+            action="append",
+            default=[],
+            metavar=option.metavar,
+            help=f"{option.help}: a program for this number; may be repeated",
+        )
+    return parser
 
 
 def _predictor(argv: list[str]) -> "type[Predictor] | None":

@@ -66,6 +66,8 @@ def model_card(
     scores = _scores(service, origin)
     about = inspect.getdoc(type(task)) or ""
     title = f"# {origin.workdir.path.absolute().name}: {type(task).__name__}"
+
+    # The sections below the head, each with a table or a line.
     sections = {
         "Use": _use(origin.name),
         "Limits and settings": markdown_table(("setting", "value"), _nonempty(manifest.settings)),
@@ -90,6 +92,7 @@ def model_card(
 
 def _facts(service: Service, manifest: Manifest, origin: Origin) -> Sequence[str]:
     """Lines on the task, the parameters and the programs."""
+    # Which parameters these are.
     parameters = origin.parameters
     count = sum(leaf.size for leaf in jax.tree.leaves(parameters.values))
     which = "the best on dev"
@@ -97,9 +100,12 @@ def _facts(service: Service, manifest: Manifest, origin: Origin) -> Sequence[str
         which = f"the mean of {parameters.average} checkpoints"
     if parameters.ema:
         which += ", moving average"
+
+    # The precision of what is stored or computed.
     computed = f"computed in {service.task.config.train.compute_dtype}"
     if manifest.dtype != "float32":
         computed = f"matrices and tables of vectors stored in {manifest.dtype}"
+
     facts = [
         *service.card_facts,
         f"{count:,} parameters of step {parameters.step} ({which}), {computed}",
@@ -136,22 +142,24 @@ def _versions(manifest: Manifest, origin: Origin) -> str:
 
 def _head(service: Service, data: Mapping[str, Any], scores: Scores, license: str) -> str:
     """The YAML metadata of the card, with the scores as "model-index"."""
+    # The dataset is named by its folder, or by how it is made.
     source = data["source"]
     dataset = {"generated": "generated", "tfds": data["tfds"].partition("/")[0]}.get(source)
     dataset = dataset or PurePath(data["dir"]).name or source
-    results: list[dict[str, Any]] = [
-        {
-            "task": {"type": service.hub_task},
-            "dataset": {"name": dataset, "type": dataset, "split": split},
-            "metrics": [
-                {"type": name, "value": value}
-                for name, value in values.items()
-                if not isinstance(value, str)
-            ],
-        }
-        for split, values in scores.items()
-    ]
+
+    # The scores that are numbers, for each split.
+    results: list[dict[str, Any]] = []
+    for split, values in scores.items():
+        numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
+        results.append(
+            {
+                "task": {"type": service.hub_task},
+                "dataset": {"name": dataset, "type": dataset, "split": split},
+                "metrics": [{"type": name, "value": value} for name, value in numbers.items()],
+            }
+        )
     index = [{"name": type(service.task).__name__, "results": results}]
+
     return head(
         {
             "license": license or ("apache-2.0" if source == "generated" else "unknown"),
@@ -167,11 +175,14 @@ def _head(service: Service, data: Mapping[str, Any], scores: Scores, license: st
 
 def _scores(service: Service, origin: Origin) -> Scores:
     """The scores of these parameters and options of decoding by split; empty if there are none."""
+    # Scores of a run are of its moving average, if it has one.
     task = service.task
     parameters = origin.parameters
     workdir = origin.workdir
     if parameters.ema != bool(task.config.train.ema_decay):
         return {}
+
+    # Older scores have no step: they are of the best.
     best_step = origin.result.get("best_step")
     scores = {}
     for split in task.splits:
@@ -198,7 +209,8 @@ def _metrics(service: Service, origin: Origin, scores: Scores) -> str:
     average = {"average": origin.parameters.average} if origin.parameters.average > 1 else {}
     flags = "".join(f" --{name} {value}" for name, value in {**average, **decoding}.items())
     path = shlex.quote(shareable(str(origin.workdir.path)))
-    what = "These parameters have not been scored" + " with these settings" * bool(decoding)
+    settings = " with these settings" if decoding else ""
+    what = f"These parameters have not been scored{settings}"
     return f"{what} (`python -m launch.evaluate --workdir {path}{flags}`)."
 
 

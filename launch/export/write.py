@@ -85,8 +85,8 @@ def export(request: ExportRequest) -> Manifest:
     # the model: the run's, with other options of decoding
     task = read_task(request.workdir)
     service = service_of(task)
-    own = vars(service.settings)
-    task.decoding = {k: value for k, value in request.decoding.items() if own.get(k) != value}
+    settings = vars(service.settings)
+    task.decoding = {k: value for k, value in request.decoding.items() if settings.get(k) != value}
     library = _library(request, service)
     programs = _programs(request, service, library)
     mesh = make_mesh(MeshConfig(data=1))
@@ -121,9 +121,9 @@ def _library(request: ExportRequest, service: Service) -> ModelFormat | None:
     """
     if request.format in FORMATS:
         return None
-    own = service.predictor_class.formats
-    if request.format not in own:
-        names = " | ".join([*FORMATS, *own])
+    formats = service.predictor_class.formats
+    if request.format not in formats:
+        names = " | ".join([*FORMATS, *formats])
         raise UserError(f"--format {request.format}: this model has {names}")
     library = model_format(request.format, service.predictor_class)
     library.require(service)

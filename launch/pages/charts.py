@@ -25,8 +25,14 @@ _SIZE = (4.6, 3.2)  # inches, for text at least 10 pixels high on a phone
 _ROW = 0.17  # of a legend or a caption, inches
 _LONGEST = 56  # letters of a name
 # Of a heatmap, in inches but for numbers of letters and of points.
-_LARGEST_CELL, _GAP, _TITLE, _LETTER = 0.3, 0.1, 0.3, 0.06
-_LONGEST_CELL, _SMALLEST, _LARGEST, _SHADES = 12, 6.5, 8, 20
+_LARGEST_CELL = 0.3
+_GAP = 0.1
+_TITLE = 0.3
+_LETTER = 0.06
+_LONGEST_CELL = 12
+_SMALLEST = 6.5
+_LARGEST = 8
+_SHADES = 20
 _INTERVAL = 0.32  # of an interval of a forest plot with its name, inches
 _LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
@@ -100,11 +106,16 @@ def svg(
     element = text.getvalue()[text.getvalue().index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>\s*", "", element, flags=re.DOTALL)
     element = element.replace("stroke: #000000", "stroke: currentColor")
-    short = lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace("\n", "")
-    element = re.sub(r' d="[^"]*"', short, element)  # hundredths of a point
+    element = re.sub(r' d="[^"]*"', _shortened, element)
+
     # ids that are the same in all pictures, such as "axes_1", are not referenced
     opening = _INHERITING if inherits else _OPENING
     return re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, element, count=1)
+
+
+def _shortened(path: re.Match[str]) -> str:
+    """A path in hundredths of a point."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", path[0]).replace("\n", "")
 
 
 def save(charts: Sequence[Chart], stem: AnyPath, caption: str = "") -> None:
@@ -137,6 +148,8 @@ _OPENING = (
 
 def _draw(axes: "Axes", chart: Chart) -> None:
     categories = _categories(chart.series)
+
+    # One colour for each series; then one dash or marker for each round of colours.
     for number, series in enumerate(chart.series):
         x: Any = [categories[str(name)] for name in series.x] if categories else series.x
         style: Any = {"color": _COLOURS[number % len(_COLOURS)], "label": _safe(series.name)}
@@ -154,6 +167,8 @@ def _draw(axes: "Axes", chart: Chart) -> None:
             axes.plot(x, series.y, dash, marker=marker, markersize=4, linewidth=1.4, **style)
         for at, dots in zip(x, series.dots or (), strict=False):
             axes.plot([at] * len(dots), dots, "o", color=style["color"], markersize=3, alpha=0.45)
+
+    # Names of categories are slanted where they would overlap; whole numbers are all shown.
     rotation: Any = {}
     if categories:
         crowded = max(map(len, categories)) > 7 or sum(map(len, categories)) > 42  # letters
@@ -163,6 +178,8 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         values = sorted({value for series in chart.series for value in series.x})
         if len(values) <= 8 and all(type(value) is int for value in values):
             axes.set_xticks(values)
+
+    # The zero line, the names, and the legend below the chart.
     if chart.zero:
         axes.axhline(0, color="#808080", linewidth=1, zorder=1)
     axes.set_axisbelow(True)
@@ -186,7 +203,10 @@ def _heatmap(picture: Heatmap) -> "Figure":
         [_cell_label(name) for name in names] for names in (picture.rows, picture.columns)
     )
     left, below = (_LETTER * max(map(len, names)) + 0.3 for names in (rows, columns))
-    across, down = picture.across, -(-len(picture.panels) // picture.across)
+
+    # The size of a cell, as large as its column of panels allows, and the height of the figure.
+    across = picture.across
+    down = -(-len(picture.panels) // picture.across)
     panel_width = (_SIZE[0] - left) / across - _GAP
     cell = min(_LARGEST_CELL, panel_width / len(columns))
     size = cell * len(columns), cell * len(rows)
@@ -196,10 +216,13 @@ def _heatmap(picture: Heatmap) -> "Figure":
     height = _TITLE + step * down + below + _ROW * (1 + len(names))
     figure = Figure((_SIZE[0], height))
     scale = max(value for p in picture.panels if p for row in p.values for value in row) or 1.0
+
+    # The panels, row by row; words stand only at the left and lower edges.
     for at, panel in enumerate(picture.panels):
         if panel is None:
             continue
-        x, top = left + (at % across) * (size[0] + _GAP), _TITLE + titled + at // across * step
+        x = left + (at % across) * (size[0] + _GAP)
+        top = _TITLE + titled + at // across * step
         bounds = (x / _SIZE[0], 1 - (top + size[1]) / height, size[0] / _SIZE[0], size[1] / height)
         axes = figure.add_axes(bounds)
         _draw_panel(axes, panel, scale, [_COLOURS[1 + names.index(o.name)] for o in panel.outlines])
@@ -217,7 +240,11 @@ def _heatmap(picture: Heatmap) -> "Figure":
             )
         axes.tick_params("x", rotation=90)
         axes.tick_params(length=0, pad=2)
-    write = lambda x, y, text, **style: figure.text(x / _SIZE[0], 1 - y / height, text, **style)
+
+    # Title, labels and legend around them, in inches from the upper left.
+    def write(x: float, y: float, text: str, **style: Any) -> None:
+        figure.text(x / _SIZE[0], 1 - y / height, text, **style)
+
     write(0.05, 0.05, _safe(picture.title), va="top", fontsize=_STYLE["axes.titlesize"])
     middle = _TITLE + step * down / 2
     write(0.05, middle, _safe(picture.y_label), rotation=90, va="center")
@@ -296,14 +323,20 @@ def _draw_panel(axes: "Axes", panel: Panel, scale: float, colours: Sequence[str]
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Shape
 
-    square = lambda x, y: Shape([(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y)])
+    def square(x: int, y: int) -> Shape:
+        return Shape([(x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y)])
+
+    # The cells of each shade are one path, for a small file.
     cells: dict[int, list[Any]] = {}
     for y, row in enumerate(panel.values):
         for x, value in enumerate(row):
             cells.setdefault(round(_SHADES * math.sqrt(value / scale)), []).append(square(x, y))
-    for level in sorted(cells.keys() - {0}):  # one path for each shade: a small file
-        shape, shade = Shape.make_compound_path(*cells[level]), (_COLOURS[0], level / _SHADES)
+    for level in sorted(cells.keys() - {0}):
+        shape = Shape.make_compound_path(*cells[level])
+        shade = (_COLOURS[0], level / _SHADES)
         axes.add_patch(PathPatch(shape, facecolor=shade, edgecolor="none"))
+
+    # An outline goes down the right ends of its spans, and up the left ones.
     for outline, colour, dash in zip(panel.outlines, colours, _DASHES, strict=False):
         bounds = [(outline.top + n, *span) for n, span in enumerate(outline.spans)]
         right = [(last + 1, y + end) for y, _, last in bounds for end in (0, 1)]
@@ -315,6 +348,7 @@ def _draw_panel(axes: "Axes", panel: Panel, scale: float, colours: Sequence[str]
             linewidth=1.2,
             clip_on=False,
         )
+
     axes.set(xlim=(0, len(panel.values[0])), ylim=(len(panel.values), 0))
     axes.spines[:].set(visible=True, color="#808080", linewidth=0.6)
     axes.grid(False)

@@ -24,21 +24,26 @@ def example_sections(evaluations: Sequence[Evaluation]) -> list[Section]:
     Raises:
       UserError: as `Evaluation.predictions`, but for texts that cannot be read.
     """
+    # Examples of the first run, and where runs differ; both need the corpus.
     split = evaluations[0].split
     try:
         differing_most = differing(evaluations)
         first = list(enumerate(evaluations[0].predictions[:_CANDIDATES]))
     except NoCorpusError as error:
         return [Section(f"examples of {split}", [f"Not shown without the corpus: {error}"])]
+
+    # The shortest of these with its inputs, as each run answers it.
     drawn: list[Element] = []
     known = [(number, example) for number, example in first if example.line]
     if known:
         number, example = min(known, key=lambda pair: len(pair[1].line))
-        text, reference = _short(example.text), example.reference
+        text = _short(example.text)
+        reference = example.reference
         drawn = [f"Example {number} of {split}: {text} (reference: {reference})"]
         answers = [_drawn(evaluation, example) for evaluation in evaluations[:_DRAWN]]
         drawn += [text for text, _ in answers]
         drawn += [picture for _, pictures in answers for picture in pictures]
+
     return [
         Section(f"examples of {split} that differ most", differing_most),
         Section(f"pictures of an example of {split}", drawn),
@@ -52,12 +57,15 @@ def differing(evaluations: Sequence[Evaluation]) -> list[Element]:
     Raises:
       UserError: as `Evaluation.predictions`.
     """
+    # The runs with the references of the first.
     references = [[example.reference for example in e.predictions] for e in evaluations]
     compared = [
         evaluation
         for evaluation, texts in zip(evaluations, references, strict=True)
         if texts == references[0]
     ]
+
+    # The examples with different predictions, by the gap between best and worst score.
     ranked = []
     for number, row in enumerate(zip(*(e.predictions for e in compared), strict=True)):
         scores = [example.score for example in row]
@@ -66,6 +74,8 @@ def differing(evaluations: Sequence[Evaluation]) -> list[Element]:
     chosen = sorted(ranked, key=lambda rank: rank[:2])[:_DIFFERING]
     if not chosen:
         return []
+
+    # Inputs have a column unless no run knows them.
     known = any(row[0].text for _, _, row in chosen)
     rows: list[list[Cell]] = [
         [str(number), *([_short(row[0].text)] if known else ()), row[0].reference,

@@ -94,11 +94,11 @@ def to_html(report: Report, every: float | None = None) -> str:
 def to_fragment(sections: Sequence[Section]) -> str:
     """Sections as HTML for the output of a notebook, in the colours around it."""
     names = (f"notebook{number}" for number in range(10**9))
-    parts = [
+    shown = [
         section_html(section, names, inherits=True) for section in sections if section.elements
     ]
     return "\n".join(
-        [f'<div class="{_NOTEBOOK}"><style>{_NOTEBOOK_STYLE}</style>', *parts, "</div>"]
+        [f'<div class="{_NOTEBOOK}"><style>{_NOTEBOOK_STYLE}</style>', *shown, "</div>"]
     )
 
 

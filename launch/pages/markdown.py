@@ -15,7 +15,10 @@ def to_markdown(report: Report, folder: str) -> tuple[str, dict[str, str]]:
     Args:
       folder: of the pictures, relative to the text.
     """
-    lines, pictures = [f"# {_escaped(report.title)}"], dict[str, str]()
+    lines = [f"# {_escaped(report.title)}"]
+    pictures = dict[str, str]()
+
+    # Headings, pictures, tables with their notes, and text, in the report's order.
     for section in report.sections:
         lines.append(f"## {_escaped(section.title)}")
         for element in section.elements:

@@ -1,5 +1,6 @@
 """Applies a trained model to lines or to a table, and prints or writes its predictions."""
 
+import argparse
 import contextlib
 import io
 import os
@@ -49,12 +50,47 @@ example:
 
 
 def main(argv: list[str]) -> None:
+    parser = _parser()
+    model, options = _model(argv)
+    add_options(parser, options)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        name = unknown[0].lstrip("-")
+        names = ", ".join(option.name for option in options)
+        path = args.workdir or args.model
+        parser.error(f"{path}: its predictor has no option {name}; it has {names or 'none'}")
+    _check(parser, args)
+    configure_logging()
+    keep_compiled()
+    from common_jax.deploy import load
+
+    # An answer about one text, or those of lines or a table.
+    chosen = option_values(args, options)
+    predictor = load(model, max_memory=args.max_memory, **chosen)
+    if args.context is not None:
+        if predictor.fields != ("context", "question"):
+            raise UserError(f"{args.workdir or args.model}: answers no questions about a text")
+        for answer in predictor.predict(
+            [{"context": _read(args.context), "question": args.question}], args.context
+        ):
+            print(answer)
+        return
+
+    records, waits = _records(args, predictor)
+    with _results(args.output, records, predictor) as results:
+        _answer(predictor, records, results, waits=waits, stops=args.on_bad_line == "stop")
+
+
+def _parser() -> Parser:
+    """The arguments of every model; those of its predictor are added."""
     parser = Parser(prog="python -m launch.predict", description=DESCRIPTION)
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--workdir", metavar="RUN", help="folder of the run")
     group.add_argument("--model", metavar="DIR", help="folder or name of an export")
     parser.add_argument("--context", metavar="FILE", help="text that --question is about")
     parser.add_argument("--question", metavar="TEXT", help="a question about --context")
+
+    # The inputs, the output, and what cannot be used.
     text = "lines or a table (standard input)"
     parser.add_argument("--input", type=disk_path, metavar="FILE", help=text)
     text = "column of each text of a table: text=review, first=2,second=3"
@@ -69,13 +105,11 @@ def main(argv: list[str]) -> None:
     )
     add_memory(parser)
     add_untrusted(parser)
-    model, options = _model(argv)
-    add_options(parser, options)
-    args, unknown = parser.parse_known_args(argv)
-    if unknown:
-        name, names = unknown[0].lstrip("-"), ", ".join(option.name for option in options)
-        path = args.workdir or args.model
-        parser.error(f"{path}: its predictor has no option {name}; it has {names or 'none'}")
+    return parser
+
+
+def _check(parser: Parser, args: argparse.Namespace) -> None:
+    """Ends the command if some arguments do not go together."""
     if (args.context is None) != (args.question is None):
         parser.error("--context and --question belong together")
     if args.context is not None and args.input is not None:
@@ -88,23 +122,6 @@ def main(argv: list[str]) -> None:
         parser.error("--quotes goes with --input")
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")
-    configure_logging()
-    keep_compiled()
-    from common_jax.deploy import load
-
-    chosen = option_values(args, options)
-    predictor = load(model, max_memory=args.max_memory, **chosen)
-    if args.context is not None:
-        if predictor.fields != ("context", "question"):
-            raise UserError(f"{args.workdir or args.model}: answers no questions about a text")
-        for answer in predictor.predict(
-            [{"context": _read(args.context), "question": args.question}], args.context
-        ):
-            print(answer)
-        return
-    records, waits = _records(args, predictor)
-    with _results(args.output, records, predictor) as results:
-        _answer(predictor, records, results, waits=waits, stops=args.on_bad_line == "stop")
 
 
 def _answer(
@@ -122,7 +139,9 @@ def _answer(
     """
     from common_jax.deploy.predictor import Unanswered
 
-    count, bad, first = 0, 0, ""
+    count = 0
+    bad = 0
+    first = ""
     for chunk in predictor.chunks(records, waits):
         answers = predictor.results([record.input for record in chunk])
         for record, result in zip(chunk, answers, strict=True):
@@ -130,7 +149,8 @@ def _answer(
             if isinstance(result, Unanswered):
                 if stops:
                     raise UserError(result.reason)
-                bad, first = bad + 1, first or result.reason
+                bad += 1
+                first = first or result.reason
             results.write(record, result)
     if bad:
         raise UserError(f"{bad} of {count} lines cannot be used; the first: {first}")
@@ -144,7 +164,8 @@ def _records(args: Any, predictor: "Predictor") -> tuple["Records", bool]:
         return file_records(args.input, args.columns, predictor.schema, args.quotes), True
     if sys.stdin is None:
         raise UserError("standard input: closed; give it lines, or --input")
-    file, waits = cast(io.BufferedIOBase, sys.stdin.buffer), True
+    file = cast(io.BufferedIOBase, sys.stdin.buffer)
+    waits = True
     with contextlib.suppress(OSError):  # not a file of the system
         number = sys.stdin.fileno()
         waits = stat.S_ISREG(os.fstat(number).st_mode)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from launch.trials.trials import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES, STORED = ROOT / "configs" / "tables", ROOT / "docs" / "results"
+TABLES = ROOT / "configs" / "tables"
+STORED = ROOT / "docs" / "results"
 DESCRIPTION = (
     (__doc__ or "")
     + """
@@ -54,7 +55,7 @@ def main(argv: list[str]) -> None:
             "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
         )
 
-    # all tables
+    # The list of tables, and the pages that are made with it.
     if args.list:
         specs = read_tables(TABLES).values()
         for spec in specs:
@@ -64,7 +65,7 @@ def main(argv: list[str]) -> None:
             replace_text(STORED / "claims.md", statements_page(specs, STORED))
         return
 
-    # a table's trials
+    # One table at one scale.
     if args.table is None:
         parser.error("name a table, or --list")
     spec = read_table(_table_file(args.table))
@@ -73,13 +74,14 @@ def main(argv: list[str]) -> None:
         parser.error("--out: name the folder of the runs and the page")
     if args.keep and args.rows:
         parser.error("--keep: the stored page has all rows; leave out --rows")
+
+    # Its trials, which are printed, or trained.
     data = (args.data or Path("data")).absolute()
     trials = trials_of(spec, scale, data, args.out)
     if args.dry_run:
         print_trials(trials)
         return
 
-    # a model to keep, or the page
     configure_logging()
     if args.keep_model:
         from launch.reproduce.kept_model import keep_model
@@ -124,13 +126,17 @@ def _make(
     from launch.reproduce.claims import judged
     from launch.reproduce.results import read_results
 
-    speed_only, stored = spec.kind == "speed", STORED / spec.name / scale.name
+    # Training and timing; an earlier page's speeds are used with its own trials only.
+    speed_only = spec.kind == "speed"
+    stored = STORED / spec.name / scale.name
     notes = [] if speed_only else _train(spec, scale, trials, data, args)
     complete = all(path_of(trial, stored).exists() for trial in trials)
     same = not notes and (args.no_train or complete)
     folders = [args.out, stored] if same else [args.out]
     table = f"{spec.name} {scale.name}"
     speeds = {} if args.no_speed else speeds_of(table, trials, scale.timed_steps, folders)
+
+    # The results, by finished trials; with --keep those that are stored.
     results = read_results(spec, scale, trials, speeds, notes)
     unfinished = [
         trial.name
@@ -143,6 +149,8 @@ def _make(
             keep(trial, stored, data, scale)
             unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
         results = read_results(spec, scale, trials, speeds, notes)
+
+    # The page, stored too once all trials have finished.
     answers = answers_of(table, results, folders) if not unfinished else {}
     verdicts = judged(results)
     report = _report(results, verdicts, answers, args)
@@ -186,6 +194,8 @@ def _row_names(text: str, known: Sequence[str]) -> list[str]:
 def _parser() -> Parser:
     usage = "%(prog)s --list | TABLE --out OUT [options]"
     parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
+
+    # The table, and which of its rows and seeds.
     add = parser.add_argument
     table = add("table", nargs="?", metavar="TABLE", help="PAPER/NAME, or FILE.toml")
     table.completer = lambda **_: table_names()  # type: ignore[attr-defined]
@@ -198,6 +208,8 @@ def _parser() -> Parser:
     add("--out", type=disk_path, metavar="OUT", help="folder of the runs and the page")
     add("--rows", metavar="ROW,ROW,...", help="some rows (all)")
     add("--seeds", type=positive, metavar="N", help="seeds of each row (the file's)")
+
+    # How trials run, what is left out, and what is stored.
     add_executor(parser)
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")
@@ -248,7 +260,9 @@ def _report(
     options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
     argv = [results.spec.name]
     argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
-    argv += ["--no_train"] * args.no_train + ["--data", "DIR", "--out", "OUT"]
+    if args.no_train:
+        argv.append("--no_train")
+    argv += ["--data", "DIR", "--out", "OUT"]
     return page(results, verdicts, command_line("reproduce", argv), answers.get("rows", {}))
 
 

@@ -39,7 +39,9 @@ PACKAGE = "conv-attention-jax"
 _SHARED = (REFERENCES, SOURCES)  # endings
 _DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, LookupError, ValueError, EOFError, OSError)
 _DATE = (1980, 1, 1, 0, 0, 0)
-_DATA, _RUN = "{data}", "{run}"  # in archives, for the folders of the corpora and of the run
+# in archives, for the folders of the corpora and of the run
+_DATA = "{data}"
+_RUN = "{run}"
 
 
 def path_of(trial: Trial, folder: Path) -> Path:
@@ -77,8 +79,8 @@ def write_archive(path: Path, files: Mapping[str, str]) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, text in files.items():
-            own = _unshared(path, name, text)
-            archive.writestr(zipfile.ZipInfo(name, _DATE), own, zipfile.ZIP_LZMA)
+            unshared = _unshared(path, name, text)
+            archive.writestr(zipfile.ZipInfo(name, _DATE), unshared, zipfile.ZIP_LZMA)
     replace_bytes(path, packed.getvalue())
 
 
@@ -107,19 +109,25 @@ def restore(
 
 def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
     """The reason why an archive is not this trial's; None if it is."""
+    # The trial in the archive, with this machine's folder of corpora.
     files = read_archive(path, CONFIG, RESULT)
     texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
     values, result = (parse_json(text, path).value for text in texts)
     if current_class(str(values.get("task"))) != trial.config.task:
         return "has another task"
+
+    # It must have this trial's settings and version.
     with error_context(f"{path}: {CONFIG}"):
         config = result_fields(from_values(type(trial.config), values))
     settings = result_fields(trial.config)
     if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
         return f"has another {', '.join(differing[:3])}"
-    current, earlier = versions().get(PACKAGE), result["versions"].get(PACKAGE)
+    current = versions().get(PACKAGE)
+    earlier = result["versions"].get(PACKAGE)
     if current != earlier:
         return f"is of version {earlier}, not {current}"
+
+    # It must have the scores of this scale's split.
     with zipfile.ZipFile(path) as archive:
         complete = has_texts(archive.namelist(), scale.split, needs_predictions(trial, scale))
     return None if complete else f"lacks results of {scale.split}"
@@ -165,5 +173,8 @@ def _unshared(path: Path, name: str, text: str) -> str:
 def _rounded(table: str) -> str:
     """A TSV table with numbers of four significant digits."""
     head, *rows = table.splitlines()
-    short = lambda field: f"{float(field):.4g}" if "." in field or "e" in field else field
+
+    def short(field: str) -> str:
+        return f"{float(field):.4g}" if "." in field or "e" in field else field
+
     return "\n".join([head, *("\t".join(map(short, row.split("\t"))) for row in rows)]) + "\n"

@@ -36,7 +36,9 @@ LATER = (
 CSV_HEAD = ("claim", "row", "than", "metric", "use", "published", "published_metric", "mean",
             "low", "high", "here", "verdict", "seeds", "detectable", "p", "holm")  # fmt: skip
 _ONE_SEED = " (one seed)"
-JUDGED, BESIDE = "judged", "beside"  # values of "use": the claim's metric, or one beside it
+# values of "use": the claim's metric, or one beside it
+JUDGED = "judged"
+BESIDE = "beside"
 
 
 def estimate_text(estimate: Estimate, units: Mapping[str, str]) -> str:
@@ -86,6 +88,8 @@ def verdict_elements(results: TableResults, verdicts: Sequence[Judged]) -> list[
     units = results.spec.units
     verdicts = sorted(verdicts, key=_rank)
     rows: list[list[Cell]] = []
+
+    # A row for each claim.
     for verdict in verdicts:
         decision = verdict.state if verdict.state.endswith("provisional") else verdict.decision
         here = estimate_text(verdict.estimate, units) if verdict.estimate else None
@@ -98,6 +102,7 @@ def verdict_elements(results: TableResults, verdicts: Sequence[Judged]) -> list[
                 seeds_text(verdict) or None,
             ]
         )
+
     head = ("claim", "verdict", "here", "in the paper", "seeds")
     note = f"{len(verdicts)} claims: {counts_text(verdict.state for verdict in verdicts)}."
     return [note, Table(head, rows), *_forests(results, verdicts)]
@@ -111,6 +116,7 @@ def _rank(verdict: Judged) -> int:
 
 def _forests(results: TableResults, verdicts: Sequence[Judged]) -> list[Forest]:
     """For each metric the estimates with an interval, those that judge their claim emphasised."""
+    # The estimates with an interval; the paper's number beside those of its unit.
     by_metric: dict[str, list[Interval]] = {}
     units = results.spec.units
     for verdict in verdicts:
@@ -130,24 +136,27 @@ def _forests(results: TableResults, verdicts: Sequence[Judged]) -> list[Forest]:
                 estimate is verdict.estimate,
             )
             by_metric.setdefault(estimate.metric, []).append(interval)
+
+    # Metrics of which an interval judges a claim, or has the paper's number.
     titles = results.spec.columns
-    return [
-        Forest(
-            f"{'Ratios' if metric in SPEEDS else 'Differences'}: {titles.get(metric, metric)}",
-            "times" if metric in SPEEDS else units.get(metric, titles.get(metric, metric)),
-            intervals,
-            is_ratio=metric in SPEEDS,
-        )
-        for metric, intervals in by_metric.items()
-        if any(interval.emphasised for interval in intervals)
-        or any(interval.marked is not None for interval in intervals)
-    ]
+    forests = []
+    for metric, intervals in by_metric.items():
+        if any(interval.emphasised or interval.marked is not None for interval in intervals):
+            title = titles.get(metric, metric)
+            is_ratio = metric in SPEEDS
+            name = f"{'Ratios' if is_ratio else 'Differences'}: {title}"
+            unit = "times" if is_ratio else units.get(metric, title)
+            forests.append(Forest(name, unit, intervals, is_ratio=is_ratio))
+    return forests
 
 
 def evidence_elements(results: TableResults, verdicts: Sequence[Judged]) -> list[Element]:
     """The rule, and the numbers of each claim that its verdict does not show."""
-    units, titles = results.spec.units, results.spec.columns
+    units = results.spec.units
+    titles = results.spec.columns
     rows: list[list[Cell]] = []
+
+    # A row for each claim that has an estimate.
     for verdict in verdicts:
         if verdict.estimate is None:
             continue
@@ -167,12 +176,14 @@ def evidence_elements(results: TableResults, verdicts: Sequence[Judged]) -> list
                 reason or None,
             ]
         )
+
     head = ("claim", "metric", "detectable", "p", "Holm", "beside", "missing")
     return [rule(results, verdicts), *([Table(*without_empty(head, rows))] if rows else [])]
 
 
 def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
     """How the claims were judged: the rule, the deviations, and what the correction keeps."""
+    # How seeds are compared, and the deviation of each metric over them.
     paired = results.scale.paired
     pairing, seeds = (PAIRED, "common seeds") if paired else (UNPAIRED, "seeds")
     sentences = [RULE.format(pairing=pairing, seeds=seeds)]
@@ -187,10 +198,14 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
                 f"{name} deviation over seeds, {results.spec.columns.get(metric, metric)}: "
                 f"{deviation.value:.2f} ({deviation.freedom} degrees of freedom)."
             )
+
+    # What some claims lack.
     if not all(row.trained for row in results.scale.rows):
         sentences.append("A row that does not depend on the seed has no deviation.")
     if any(results.scale.name in verdict.claim.awaits for verdict in verdicts):
         sentences.append(LATER)
+
+    # What Holm's correction keeps of each family of claims.
     for ratio in (False, True):
         family = [v for v in verdicts if v.p is not None and (v.claim.relation == "ratio") == ratio]
         if family:

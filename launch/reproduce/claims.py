@@ -88,6 +88,8 @@ def state_of(decision: str) -> str:
 def judged(results: TableResults) -> list[Judged]:
     """The verdicts on the claims of a scale, those on speeds a family of their own."""
     verdicts = [_judged(results, claim) for claim in results.scale.claims]
+
+    # The corrections are within a family: the claims with a p on speeds, and the others.
     for ratio in (False, True):
         family = [
             number
@@ -97,6 +99,8 @@ def judged(results: TableResults) -> list[Judged]:
         p = np.array([verdicts[number].p for number in family])
         for number, rate, error in zip(family, benjamini_hochberg(p), holm(p), strict=True):
             verdicts[number] = _corrected(verdicts[number], rate, error)
+
+    # What the paper has of each claim, other metrics, and the seeds.
     return [
         dataclasses.replace(
             verdict,
@@ -136,14 +140,14 @@ def published(scale: Scale, claim: Claim) -> Estimate | None:
 
 def _beside(results: TableResults, claim: Claim) -> list[Estimate]:
     """The differences by the metrics beside that of a claim."""
-    found = []
+    estimates = []
     for metric in claim.beside:
         try:
             verdict = _verdict(results, dataclasses.replace(claim, metric=metric))
         except IncomparableError:
             continue
-        found.append(_estimate(metric, claim, verdict))
-    return found
+        estimates.append(_estimate(metric, claim, verdict))
+    return estimates
 
 
 def _judged(results: TableResults, claim: Claim) -> Judged:
@@ -153,7 +157,8 @@ def _judged(results: TableResults, claim: Claim) -> Judged:
         if row.missing and row.name in needed:
             return Judged(claim, f"open: not run: {row.name}")
     if claim.relation == "equal":
-        first, second = results.parameters(claim.row), results.parameters(claim.than)
+        first = results.parameters(claim.row)
+        second = results.parameters(claim.than)
         if first is None or second is None:
             return Judged(claim, "open: finished runs of both rows are needed")
         decision = WORDS["holds" if first == second else "fails"]
@@ -210,7 +215,9 @@ def _seeds(results: TableResults, claim: Claim) -> list[tuple[int, int]]:
 
 def _estimate(metric: str, claim: Claim, verdict: Verdict) -> Estimate:
     """The numbers of a verdict; of a ratio, not of its logarithm."""
-    mean, low, high = verdict.mean, verdict.low, verdict.high
+    mean = verdict.mean
+    low = verdict.low
+    high = verdict.high
     if claim.relation == "ratio":
         mean, low, high = (claim.factor * math.exp(value) for value in (mean, low, high))
     return Estimate(metric, mean, low, high, verdict.example_half_width)
@@ -237,6 +244,7 @@ def _missing_seeds(results: TableResults, rows: Sequence[str]) -> str:
 
 def _obstacle(results: TableResults, claim: Claim, verdict: Verdict) -> str:
     """The reason why the rows cannot decide a claim; "" if they can."""
+    # What the table's file, or the device and its load, rule out.
     scale = results.scale
     if reason := claim.not_judged.get(scale.name):
         return reason
@@ -247,6 +255,8 @@ def _obstacle(results: TableResults, claim: Claim, verdict: Verdict) -> str:
         )
     if claim.relation == "ratio" and results.busy:
         return f"measured beside other programs, at {results.busy}"
+
+    # What no number of seeds can decide.
     if claim.metric == HOURS and not scale.matched_times:
         return "the readers do not have the sizes of the paper, or learning rates tuned for each"
     half = verdict.example_half_width
@@ -272,21 +282,27 @@ def _decision(claim: Claim, verdict: Verdict) -> str:
 
 def _verdict(results: TableResults, claim: Claim) -> Verdict:
     """Raises IncomparableError if runs are missing or their examples differ."""
-    metric, names = claim.metric, [claim.row, claim.than][: 1 if claim.than_published else 2]
+    # A ratio of speeds is judged by its rounds.
+    metric = claim.metric
+    names = [claim.row, claim.than][: 1 if claim.than_published else 2]
     groups = [results.values(name, metric) for name in names]
     if claim.relation == "ratio":
         first, second = groups
         if not first or not second:
             raise IncomparableError("not run: no speeds")
         return speed_ratio(first, second, claim.factor)
+
+    # Runs that do not reach the target take at least their hours.
     at_least = results.unreached(claim.row) if metric == HOURS else {}
     groups[0] |= at_least
-    for row, found in zip(names, groups, strict=True):
-        if not found:
+    for row, values in zip(names, groups, strict=True):
+        if not values:
             has_runs = results.finished(row) > 0
             raise IncomparableError(f"no {metric}: {row}" if has_runs else f"not run: {row}")
     if metric == HOURS and results.unreached(claim.than):
         raise IncomparableError(f"not all runs of {claim.than} reach the target")
+
+    # Such a bound can show that the claim holds, not that it fails.
     verdict = judge(_evidence(results, claim, names, at_least), claim.within or None)
     if at_least and verdict.decision == "fails":
         raise IncomparableError(f"{claim.row} does not reach the target")
@@ -305,7 +321,9 @@ def _evidence(
     index = {row.name: number for number, row in enumerate(results.scale.rows)}
     for seed, hours in at_least.items():
         values[0, index[claim.row], seeds.index(seed)] = hours
-    first, *others = names
+
+    # Constants: the mean of a row without training, the paper's number.
+    first, *second = names
     trained = [name for name in names if results.scale.row(name).trained]
     constants = [float(np.nanmean(values[0, index[name]])) for name in names if name not in trained]
     if claim.than_published:
@@ -313,14 +331,17 @@ def _evidence(
         if metric not in published:
             raise IncomparableError(f"{metric} of {claim.row}, and the paper's, are needed")
         constants.append(published[metric])
-    error = 0.0 if metric == HOURS else results.example_error(first, others, metric)
+
+    error = 0.0 if metric == HOURS else results.example_error(first, second, metric)
     options: dict[str, Any] = {"paired": results.scale.paired, "example_error": error}
+
+    # The difference, by which of the rows have deviations over seeds.
     if not trained:
         difference = np.array([constants[0] - constants[1]])
         return Evidence(difference, np.zeros(0, int), np.zeros((0, 1)), None, error)
     if first not in trained:
         trials = Trials(-values, pool)
-        return trials.difference(index[others[0]], constant=-constants[0], **options)
+        return trials.difference(index[second[0]], constant=-constants[0], **options)
     rows = [index[name] for name in trained]
     return Trials(values, pool).difference(*rows, constant=sum(constants), **options)
 

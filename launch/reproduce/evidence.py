@@ -79,8 +79,9 @@ class Evidence:
         if not self.has_interval:
             infinite = np.full(len(self.means), np.inf)
             return -infinite, infinite
-        own, pooled = self._half_widths()
-        low, high = self.means - own, self.means + own
+        half, pooled = self._half_widths()
+        low = self.means - half
+        high = self.means + half
         if self.pooled is None:
             return low, high
         mean = self.pooled.mean
@@ -156,12 +157,12 @@ class Evidence:
         by_examples = normal_quantile() * self.example_error
         error, freedom = self._own_error(self.variances)
         confidence = OWN_CONFIDENCE if self.pooled else CONFIDENCE
-        own = stdtrit(freedom, (1 + confidence) / 2) * error
-        pooled = np.zeros_like(own)
+        half = stdtrit(freedom, (1 + confidence) / 2) * error
+        pooled = np.zeros_like(half)
         if self.pooled:
             quantile = stdtrit(self.pooled.freedom, (1 + CONFIDENCE) / 2)
             pooled = quantile * np.sqrt(self.pooled.variance * self.pooled.factor)
-        return np.hypot(own, by_examples), np.hypot(pooled, by_examples)
+        return np.hypot(half, by_examples), np.hypot(pooled, by_examples)
 
 
 class Trials:
@@ -276,7 +277,8 @@ def _level(
         tail = np.exp(middle) / 2
         half = np.hypot(stdtrit(freedom, tail) * error, ndtri(tail) * example_error)
         wider = half > distance
-        low, high = np.where(wider, middle, low), np.where(wider, high, middle)
+        low = np.where(wider, middle, low)
+        high = np.where(wider, high, middle)
     return np.exp(high)
 
 

@@ -26,6 +26,8 @@ def listed(spec: TableSpec, stored: Path) -> str:
         if scale.unavailable:
             lines.append(f"  --scale {name}: cannot be made: {scale.unavailable}")
             continue
+
+        # What a scale trains: rows, trials, systems and data.
         archives = len([*(stored / spec.name / name).glob("*.zip")])
         counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
         files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
@@ -36,6 +38,8 @@ def listed(spec: TableSpec, stored: Path) -> str:
             note = f"; {corpus.note}" if corpus.note else ""
             needed = ", ".join(corpus.files) or "an empty folder"
             lines.append(f"    data {corpus.folder}: {needed} ({corpus.origin}{note})")
+
+        # What it cannot train.
         for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
             names = [row.name for row in scale.rows if row.missing == reason]
             lines.append(f"    not run: {', '.join(names)}: {reason}")

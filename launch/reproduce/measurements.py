@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from launch.reproduce.results import TableResults
     from launch.trials.trials import Trial
 
-SPEED, ANSWERS = "speed.json", "examples.json"
+SPEED = "speed.json"
+ANSWERS = "examples.json"
 
 
 def _once(
@@ -63,16 +64,18 @@ def speeds_of(
     for trial in trials:
         configs.setdefault(trial.values[ROW], trial.config)
     names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
-    measure = lambda: {
-        row: {
-            name: [speeds[rate] for speeds in rounds]
-            for name, rate in names.items()
-            if rate in rounds[0]
-        }
-        for row, rounds in measure_rounds(configs, steps).items()
-    }
-    some = lambda rows: rows.keys() <= configs.keys()
-    return _once(SPEED, table, folders, measure, some) if len(configs) > 1 else {}
+
+    def measure() -> dict[str, Any]:
+        speeds = {}
+        for row, rounds in measure_rounds(configs, steps).items():
+            timed = {name: rate for name, rate in names.items() if rate in rounds[0]}
+            speeds[row] = {name: [rates[rate] for rates in rounds] for name, rate in timed.items()}
+        return speeds
+
+    def are_known(rows: Mapping[str, Any]) -> bool:
+        return rows.keys() <= configs.keys()
+
+    return _once(SPEED, table, folders, measure, are_known) if len(configs) > 1 else {}
 
 
 def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
@@ -99,24 +102,25 @@ def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> 
         return text
 
     examples = results.scale.examples
-    rows_of = {
-        example.name: {
-            ", ".join(names): names
-            for names in ([example.through] if example.through else [[name] for name in runs])
-            if {*names} <= {*runs}
-        }
-        for example in examples
-    }
-    make = lambda: {
-        example.name: {
-            row: answer(example.texts, names) for row, names in rows_of[example.name].items()
-        }
-        for example in examples
-    }
-    has_all = lambda known: (
-        known.keys() == rows_of.keys()
-        and all(rows.keys() <= known[name].keys() for name, rows in rows_of.items())
-    )
+    rows_of: dict[str, dict[str, Sequence[str]]] = {}
+    for example in examples:
+        chains = [example.through] if example.through else [[name] for name in runs]
+        present = [names for names in chains if {*names} <= {*runs}]
+        rows_of[example.name] = {", ".join(names): names for names in present}
+
+    def make() -> dict[str, Any]:
+        answers = {}
+        for example in examples:
+            rows = rows_of[example.name]
+            answers[example.name] = {row: answer(example.texts, rows[row]) for row in rows}
+        return answers
+
+    def has_all(known: Mapping[str, Any]) -> bool:
+        return known.keys() == rows_of.keys() and all(
+            rows.keys() <= known[name].keys() for name, rows in rows_of.items()
+        )
+
+    # Of answers made before, those of the rows and examples that there are now.
     if not examples:
         return {}
     values = _once(ANSWERS, table, folders, make, has_all)

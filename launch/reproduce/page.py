@@ -43,8 +43,11 @@ def page(
       command: that reproduces it.
       answers: by the example's name and the row's.
     """
-    spec, scale = results.spec, results.scale
+    spec = results.spec
+    scale = results.scale
     runs = [evaluation.run for evaluation in results.first_evaluations()]
+
+    # The sections in the order of their interest; those without elements are left out.
     sections = [
         Section(
             "Verdicts", [here(results), *verdict_elements(results, verdicts)] if verdicts else []
@@ -66,7 +69,9 @@ def page(
 
 def _setting(results: TableResults, command: str) -> list[Element]:
     """What was run, on what, and how the rows differ from the paper's."""
-    spec, scale = results.spec, results.scale
+    # What was run: files, split, command and machine.
+    spec = results.spec
+    scale = results.scale
     files = dict.fromkeys(row.file.partition(":")[0] for row in scale.made)
     about = [
         f"{spec.source}, at the scale {scale.name!r}: {', '.join(files)}, split {scale.split}.",
@@ -75,6 +80,8 @@ def _setting(results: TableResults, command: str) -> list[Element]:
         *([f"Speeds were measured on {results.machine}."] if results.speeds else []),
         *results.notes,
     ]
+
+    # How rows differ, and what else the paper has of them.
     notes = [[row.name, row.note] for row in scale.rows if row.note and not row.missing]
     shown = _published_metrics(results)
     keys = [key for row in scale.rows for key in row.published if key not in shown]
@@ -92,9 +99,12 @@ def _setting(results: TableResults, command: str) -> list[Element]:
 
 def _not_run(results: TableResults) -> list[Element]:
     """The rows without runs or without all their seeds, with the command that trains them."""
-    spec, scale = results.spec, results.scale
+    spec = results.spec
+    scale = results.scale
     not_run = {} if spec.kind == "speed" else results.not_run
     rows: list[list[Cell]] = []
+
+    # The rows that cannot be made, or lack seeds, with the paper's numbers.
     for row in scale.rows:
         number = not_run.get(row.name, 0)
         if not number and not row.missing:
@@ -104,6 +114,8 @@ def _not_run(results: TableResults) -> list[Element]:
         rows.append([row.name, reason, *published])
     if not rows:
         return []
+
+    # The command that trains what is missing.
     titles = [f"paper: {spec.columns.get(metric, metric)}" for metric in scale.metrics]
     table = Table(*without_empty(["row", "missing", *titles], rows))
     if not not_run:
@@ -118,19 +130,20 @@ def _not_run(results: TableResults) -> list[Element]:
 
 def here(results: TableResults) -> str:
     """What "here" means in the page's verdicts."""
-    scale, titles = results.scale, results.spec.columns
+    scale = results.scale
+    titles = results.spec.columns
     metrics = dict.fromkeys(claim.metric for claim in scale.claims if claim.metric not in MEASURED)
-    parts = [_span([status.parameters for status in results.statuses], "parameters")]
+    settings = [_span([status.parameters for status in results.statuses], "parameters")]
     if results.spec.kind != "speed":
         finished = [status for status in results.statuses if status.state == "finished"]
-        parts += [scale.trained_on, _span([status.step for status in finished], "steps")]
-    parts += [
+        settings += [scale.trained_on, _span([status.step for status in finished], "steps")]
+    settings += [
         f"judged on {scale.split} by {' or '.join(titles.get(name, name) for name in metrics)}"
         if metrics
         else "speed",
         f"on {', '.join(results.devices)}" if results.devices else "",
     ]
-    return f'In a verdict "here" means: {", ".join(filter(None, parts))}.'
+    return f'In a verdict "here" means: {", ".join(filter(None, settings))}.'
 
 
 def _span(numbers: Sequence[int | None], unit: str) -> str:
@@ -145,7 +158,8 @@ def _examples(results: TableResults, answers: Mapping[str, Mapping[str, str]]) -
     cells: list[list[Cell]] = []
     pictures: list[Element] = []
     for example in results.scale.examples:
-        line, texts = "\t".join(example.texts), "; ".join(example.texts)
+        line = "\t".join(example.texts)
+        texts = "; ".join(example.texts)
         for rows, answer in answers.get(example.name, {}).items():
             text = answer
             if len(example.through) < 2:  # else each run's answer is the next one's text
@@ -188,13 +202,16 @@ def _figures(results: TableResults) -> list[Section]:
 
 def _tables(results: TableResults) -> list[Element]:
     """The rows that have runs, with each metric of the paper and of these runs."""
-    titles, scale = results.spec.columns, results.scale
+    titles = results.spec.columns
+    scale = results.scale
     columns: dict[str, list[Cell]] = {
         f"paper: {titles.get(metric, metric)}": [row.published.get(metric) for row in scale.rows]
         for metric in _published_metrics(results)
     }
     notes = []
     by_row: dict[str, dict[str, Any]] = {}
+
+    # A column of each metric; the first that is no speed has the seeds and sizes.
     for metric in scale.metrics:
         title = titles.get(metric, metric)
         if metric in SPEEDS:
@@ -207,6 +224,7 @@ def _tables(results: TableResults) -> list[Element]:
         columns[title] = [show(made[row.name]) for row in scale.rows]
         if metric == HOURS:
             notes.append(_BOUND)
+
     if by_row:
         notes.insert(0, _NOTE)
         for name in ("seeds", "parameters", "speed"):
@@ -230,7 +248,8 @@ def _tables(results: TableResults) -> list[Element]:
 def _published_metrics(results: TableResults) -> list[str]:
     """The paper's metrics that are shown beside those of the runs: the same, or of the same unit;
     without speeds."""
-    units, metrics = results.spec.units, results.scale.metrics
+    units = results.spec.units
+    metrics = results.scale.metrics
     shown = {units.get(metric, metric) for metric in metrics if metric not in SPEEDS}
     published = dict.fromkeys(key for row in results.scale.rows for key in row.published)
     return [metric for metric in published if units.get(metric, metric) in shown]
@@ -239,11 +258,15 @@ def _published_metrics(results: TableResults) -> list[str]:
 def _speeds(results: TableResults, metric: str, title: str) -> dict[str, list[Cell]]:
     """Two columns: a speed of each row relative to the first, in the paper and here."""
     first, *_ = results.scale.rows
-    reference, published = results.values(first.name, metric), first.published.get(metric)
+    reference = results.values(first.name, metric)
+    published = first.published.get(metric)
     papers: list[Cell] = []
     ours: list[Cell] = []
+
+    # Here a ratio has an interval; the first row's to itself is 1.
     for row in results.scale.rows:
-        paper, values = row.published.get(metric), results.values(row.name, metric)
+        paper = row.published.get(metric)
+        values = results.values(row.name, metric)
         papers.append(paper / published if paper and published else None)
         if not values or not reference:
             ours.append(None)

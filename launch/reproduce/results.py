@@ -61,8 +61,8 @@ class TableResults:
         """The kinds of device on which the trials ran, or the speeds were measured."""
         if self.spec.kind == "speed":
             return [self.machine.partition(" x ")[2].partition(",")[0]] if self.machine else []
-        found = [result for trial in self.trials if (result := trial.workdir.result())]
-        return [*dict.fromkeys(name.upper() for result in found for name in result["devices"])]
+        results = [result for trial in self.trials if (result := trial.workdir.result())]
+        return [*dict.fromkeys(name.upper() for result in results for name in result["devices"])]
 
     def values(self, row: str, metric: str) -> dict[int, float]:
         """A metric of a row's finished trials by seed; a speed by the number of its round."""
@@ -111,8 +111,9 @@ class TableResults:
         if row not in self._ensembles:
             finished = [t for t, s in self.of(ensemble.of) if s.state == "finished"]
             members = [self.evaluation(trial) for trial in finished]
-            groups = zip(*[iter(members)] * ensemble.runs, strict=False)
-            self._ensembles[row] = [first.ensemble(others) for first, *others in groups]
+            starts = range(0, len(members) - ensemble.runs + 1, ensemble.runs)
+            groups = [members[start : start + ensemble.runs] for start in starts]
+            self._ensembles[row] = [first.ensemble(further) for first, *further in groups]
         return self._ensembles[row]
 
     @property
@@ -140,8 +141,8 @@ class TableResults:
         """
         values = [self.values(row.name, metric) for row in self.scale.rows]
         missed = [self.unreached(row.name) if metric == HOURS else {} for row in self.scale.rows]
-        seeds = sorted({seed for found in (*values, *missed) for seed in found})
-        matrix = [[found.get(seed, math.nan) for seed in seeds] for found in values]
+        seeds = sorted({seed for by_seed in (*values, *missed) for seed in by_seed})
+        matrix = [[by_seed.get(seed, math.nan) for seed in seeds] for by_seed in values]
         pool = [row.trained and row in self.scale.made for row in self.scale.rows]
         return seeds, np.array([matrix], float).reshape(1, len(values), -1), np.array(pool)
 
@@ -169,7 +170,8 @@ class TableResults:
             if numbers[row] >= seen[row]:
                 kept.append(pair)
             numbers[row] += 1
-        trials, statuses = [trial for trial, _ in kept], [status for _, status in kept]
+        trials = [trial for trial, _ in kept]
+        statuses = [status for _, status in kept]
         return dataclasses.replace(self, trials=trials, statuses=statuses)
 
     def example_error(self, row: str, than: Sequence[str], metric: str) -> float:
@@ -250,7 +252,8 @@ def read_results(
     machine = machine.format_map(timed) if timed else ""
     busy = ""
     if "load_before" in timed:
-        load, cores = timed["load_before"], timed["cpu_cores"]
+        load = timed["load_before"]
+        cores = timed["cpu_cores"]
         machine += f", load average {load} before the first round"
         busy = f"a load average of {load} on {cores} CPU cores" if load > cores else ""
     statuses = [find(trial) for trial in trials]
@@ -260,6 +263,8 @@ def read_results(
 def rows_of(results: TableResults) -> list[dict[str, Any]]:
     """The table's rows, also those without trials, by the columns of `HEAD`."""
     rows = []
+
+    # The seeds' values, and the intervals of rows that vary over seeds.
     for metric in results.scale.metrics:
         values = {
             row.name: [*results.values(row.name, metric).values()] for row in results.scale.rows
@@ -272,17 +277,21 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
         halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
         _, matrix, _ = results.matrix(metric)
         trials = Trials(matrix, np.array([row.name in present for row in results.scale.rows]))
+
+        # With several seeds the interval is that of all trials; it ends at the metric's range.
         for number, row in enumerate(results.scale.rows):
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
             half = halves.get(row.name)
             bounds: tuple[float | None, float | None] = (None, None)
             if mean is not None and half is not None:
-                low, high = mean - half, mean + half
+                low = mean - half
+                high = mean + half
                 if len(present[row.name]) > 1:
                     ends = trials.difference(number).interval()
                     low, high = (float(end[0]) for end in ends)
                 least, most = _range(metric)
                 bounds = (max(low, least), min(high, most))
+
             cells = (
                 *(row.name, metric, row.published.get(metric), mean, *bounds),
                 *(len(values[row.name]), results.parameters(row.name)),
@@ -303,6 +312,9 @@ def _range(metric: str) -> tuple[float, float]:
 
 def to_csv(results: TableResults) -> str:
     """The rows as CSV, numbers with six significant digits."""
-    short = lambda value: f"{value:.6g}" if isinstance(value, float) else value
+
+    def short(value: Any) -> Any:
+        return f"{value:.6g}" if isinstance(value, float) else value
+
     rows = [{name: short(value) for name, value in row.items()} for row in rows_of(results)]
     return csv_text(HEAD, rows)

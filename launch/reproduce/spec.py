@@ -95,9 +95,10 @@ class Scale:
             for row in self.rows
             if not names or row.name in names
         )
-        has = lambda needed: {*needed} <= {row.name for row in rows}
-        claims = tuple(claim for claim in self.claims if has((claim.row, claim.than)))
-        examples = tuple(example for example in self.examples if has(example.through))
+
+        present = {row.name for row in rows}
+        claims = tuple(claim for claim in self.claims if {claim.row, claim.than} <= present)
+        examples = tuple(example for example in self.examples if {*example.through} <= present)
         return dataclasses.replace(self, rows=rows, claims=claims, examples=examples)
 
 
@@ -141,6 +142,7 @@ def read_table(path: Path) -> TableSpec:
       UserError: if it cannot be read, a field is missing, unknown or of another type, or a row,
         corpus, scale or setting does not exist.
     """
+    # The shared file has corpora and settings; those of the table take precedence.
     common = path.parent.parent / "shared.toml"
     file = read_toml(path, TableFile)
     shared = read_toml(common, SharedFile) if common.exists() else SharedFile()
@@ -148,12 +150,15 @@ def read_table(path: Path) -> TableSpec:
         name: dataclasses.replace(corpus, folder=corpus.folder or name)
         for name, corpus in {**shared.data, **file.data}.items()
     }
+
+    # Each scale, whose rows must name known corpora.
     scales = {}
     for name, entry in file.scales.items():
         with error_context(f"{path}: scales.{name}"):
             scales[name] = _scale(name, _with_setting(entry, shared.settings), file)
             for row in scales[name].rows:
                 require_known({row.data} - {""}, corpora, f"row {row.name!r}: no data")
+
     name = f"{path.parent.name}/{path.stem}"
     return TableSpec(
         name,
@@ -190,12 +195,15 @@ def _joined(settings: Sequence[Setting], fields_of: type[Setting] = Setting) -> 
 
 
 def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
+    # The rows, varied, and the claims that this scale has.
     metrics = entry.metrics or file.metrics
     by_name = {row.name: row for row in file.rows}
     chosen = [by_name[row] for row in entry.rows or by_name]
     rows = [r for row in chosen if name in (row.scales or [name]) for r in _varied(row)]
     claims = [claim for claim in file.claims if name in (claim.scales or [name])]
     claim_metrics = entry.claim_metrics or file.claim_metrics or metrics[:1]
+
+    # Claims are judged by the scale's first metric unless the files name others.
     scale = Scale(
         name,
         entry.split or file.split,
@@ -217,13 +225,12 @@ def _scale(name: str, entry: ScaleEntry, file: TableFile) -> Scale:
 
 def _varied(row: RowEntry) -> list[RowEntry]:
     """The rows of the values that a row varies; the row itself if it varies none."""
-    return [
-        dataclasses.replace(
-            row, name=f"{row.name}, {value}", overrides={**row.overrides, field: value}
-        )
-        for field, values in row.vary.items()
-        for value in values
-    ] or [row]
+    rows = []
+    for field, values in row.vary.items():
+        for value in values:
+            overrides = {**row.overrides, field: value}
+            rows.append(dataclasses.replace(row, name=f"{row.name}, {value}", overrides=overrides))
+    return rows or [row]
 
 
 def _row(entry: RowEntry, scale: ScaleEntry, name: str) -> Row:

@@ -65,7 +65,9 @@ def statements(specs: Iterable[TableSpec], stored: Path) -> list[Statement]:
     Args:
       stored: the folder of the pages of all tables.
     """
-    found = []
+    result = []
+
+    # A claim that stands at several scales is one, with the row of each scale's page.
     for spec in specs:
         pages = {scale: _read(stored / spec.name / scale / CLAIMS_FILE) for scale in spec.scales}
         claims: dict[tuple[str, str, str], dict[str, Claim]] = {}
@@ -74,13 +76,15 @@ def statements(specs: Iterable[TableSpec], stored: Path) -> list[Statement]:
                 if not claim.repeats:
                     key = (claim.text, claim.row, claim.than)
                     claims.setdefault(key, {})[scale.name] = claim
+
+        # The scale that the file lists, or the first with a page, or the first.
         for key, by_scale in claims.items():
             rows = {name: pages[name][key] for name in by_scale if key in pages[name]}
-            listed = spec.listed if spec.listed in rows else "".join([*rows][:1])
+            listed = spec.listed if spec.listed in rows else next(iter(rows), "")
             name = listed or next(iter(by_scale))
             paper = published(spec.scales[name], by_scale[name])
-            found.append(_statement(spec, by_scale[name], paper, listed, rows))
-    return found
+            result.append(_statement(spec, by_scale[name], paper, listed, rows))
+    return result
 
 
 def _read(path: Path) -> dict[tuple[str, str, str], dict[str, str]]:
@@ -104,14 +108,16 @@ def _statement(
       paper: the paper's difference or ratio.
       rows: of claims.csv, by scale.
     """
+    # Scales that decide otherwise stand beside it.
     row = rows.get(scale, {})
     decision = row.get("verdict", _NO_PAGE)
     decided = WORDS["fails" if decision.startswith(WORDS["holds"]) else "holds"]
-    others = {
-        name: state_of(other["verdict"])
-        for name, other in rows.items()
-        if name != scale and other["verdict"].startswith(decided)
+    contrary = {
+        name: state_of(fields["verdict"])
+        for name, fields in rows.items()
+        if name != scale and fields["verdict"].startswith(decided)
     }
+
     return Statement(
         claim,
         spec.name,
@@ -121,7 +127,7 @@ def _statement(
         row.get("here", ""),
         published_text(paper, spec.units),
         row.get("seeds", ""),
-        others,
+        contrary,
     )
 
 
@@ -132,14 +138,16 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
     Args:
       stored: as for `statements`.
     """
-    found = statements(specs, stored)
-    of_papers = [statement for statement in found if not statement.claim.ours]
-    ours = [statement for statement in found if statement.claim.ours]
+    # The statements of papers, decided, waiting and open; and this suite's questions.
+    listed = statements(specs, stored)
+    of_papers = [statement for statement in listed if not statement.claim.ours]
+    ours = [statement for statement in listed if statement.claim.ours]
     decided = [statement for statement in of_papers if statement.is_decided]
     waiting = [statement for statement in of_papers if statement.state == AWAITS]
     rest = [s for s in of_papers if not s.is_decided and s.state != AWAITS]
     states = collections.Counter(statement.state for statement in of_papers)
     counts = "\n".join(f"- {state}: {number}" for state, number in states.most_common())
+
     return "\n\n".join(
         [
             "# What the papers state, and what holds here",
@@ -162,19 +170,19 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
     )
 
 
-def _by_paper(found: Sequence[Statement]) -> Iterator[str]:
+def _by_paper(listed: Sequence[Statement]) -> Iterator[str]:
     """A table for each paper, the statements that hold before the others."""
     for paper, name in PAPERS.items():
-        chosen = [s for s in found if s.table.startswith(f"{paper}/")]
+        chosen = [s for s in listed if s.table.startswith(f"{paper}/")]
         if chosen:
             yield f"### {name} ({chosen[0].source.partition(',')[0]})"
             yield _table(sorted(chosen, key=lambda s: not s.state.startswith(WORDS["holds"])))
 
 
-def _folded(found: Sequence[Statement]) -> Iterator[str]:
+def _folded(listed: Sequence[Statement]) -> Iterator[str]:
     """A folded table for each verdict and reason, the most frequent first."""
     groups: dict[str, list[Statement]] = {}
-    for statement in found:
+    for statement in listed:
         name = statement.state if statement.is_decided else f"{statement.state}: {statement.reason}"
         groups.setdefault(name, []).append(statement)
     for name, group in sorted(groups.items(), key=lambda item: -len(item[1])):
@@ -182,14 +190,14 @@ def _folded(found: Sequence[Statement]) -> Iterator[str]:
         yield f"{summary}\n\n{_table(group)}\n\n</details>"
 
 
-def _table(found: Sequence[Statement]) -> str:
+def _table(listed: Sequence[Statement]) -> str:
     rows = []
-    for statement in found:
+    for statement in listed:
         verdict = statement.state if statement.is_decided else statement.decision
-        others = [f"at {scale}: {decision}" for scale, decision in statement.others.items()]
+        contrary = [f"at {scale}: {decision}" for scale, decision in statement.others.items()]
         page = f"{statement.table}/{statement.scale}"
         link = f"[{page}]({page}/page.md)" if statement.scale else statement.table
         cells = (statement.here, statement.published, statement.seeds)
         shown = [cell or "-" for cell in cells]
-        rows.append((statement.claim.text, "; ".join([verdict, *others]), *shown, link))
+        rows.append((statement.claim.text, "; ".join([verdict, *contrary]), *shown, link))
     return markdown_table(_HEAD, rows)

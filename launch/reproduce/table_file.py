@@ -24,7 +24,8 @@ from common_jax.io.files import read_lines
 
 T = TypeVar("T")
 Kind = Literal["table", "figure", "examples", "speed"]
-PARAMETERS, HOURS = "parameters", "hours_to_target"
+PARAMETERS = "parameters"
+HOURS = "hours_to_target"
 SPEEDS = ("train_speed", "decode_speed")
 MEASURED = (PARAMETERS, HOURS, *SPEEDS)  # metrics that no task has
 
@@ -201,8 +202,8 @@ class Claim:
     def judged_at(self, scale: str, metrics: Sequence[str]) -> "Claim":
         """The claim at a scale, on its own metric or else on the first of the scale's."""
         metric = self.metric_at.get(scale, self.metric) or metrics[0]
-        others = tuple(name for name in metrics if name != metric)
-        beside = self.beside or (() if self.metric else others)
+        further = tuple(name for name in metrics if name != metric)
+        beside = self.beside or (() if self.metric else further)
         claim = dataclasses.replace(self, metric=metric, beside=beside)
         if claim.relation == "better" and claim.metric in SPEEDS:
             claim = dataclasses.replace(claim, relation="ratio", factor=1.0)

@@ -29,7 +29,10 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
       UserError: for an unknown system, field or metric, with the rows that can be trained; or for
         no rows.
     """
-    trials, wrong = [], dict[str, UserError]()
+    trials = []
+    wrong = dict[str, UserError]()
+
+    # Rows of a wrong config are named together with those that can be made.
     for row in scale.made:
         try:
             trials += _of_row(spec, row, data, out)
@@ -41,6 +44,8 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
         raise UserError(f"{first}; --rows {shlex.quote(rows)} can be made" if rows else str(first))
     if not trials:
         raise UserError(f"tables/{spec.name}.toml: no rows at the scale {scale.name}")
+
+    # The metrics of the table must be those of the task.
     task = task_of(trials[0].config)
     known = (*task.metric_names, *evaluation_class(type(task)).metrics, *MEASURED)
     judged_by = [name for claim in scale.claims for name in (claim.metric, *claim.beside)]
@@ -77,20 +82,27 @@ def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
 
 def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
     """The corpora that a scale's trials need."""
-    named = lambda name: any(
-        name == row.data or any(f"{{{name}}}" in value for value in row.overrides.values())
-        for row in scale.made
-    )
-    return [corpus for name, corpus in spec.corpora.items() if named(name)]
+
+    def is_needed(name: str) -> bool:
+        return any(
+            name == row.data or any(f"{{{name}}}" in value for value in row.overrides.values())
+            for row in scale.made
+        )
+
+    return [corpus for name, corpus in spec.corpora.items() if is_needed(name)]
 
 
 def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
+    # The fields with folders of corpora in place of their names.
     fields = {**({"data.dir": f"{{{row.data}}}"} if row.data else {}), **row.overrides}
     for name, corpus in spec.corpora.items():
         folder = str(data / corpus.folder)
         fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
     overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
-    trials, file = [], installed_name(row.file)
+
+    # The config is parsed once; the trials differ in its seed.
+    trials = []
+    file = installed_name(row.file)
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
         config = parse(file, overrides)
         first = value_of(config, SEED)

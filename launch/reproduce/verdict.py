@@ -59,10 +59,15 @@ def judge(evidence: Evidence, within: float | None = None) -> Verdict:
     """
     ends = evidence.interval()
     low, high = (float(end[0]) for end in ends)
+
+    # The interval decides: it excludes 0, or is within the bound.
     if within is None:
-        holds, fails = low > 0, high < 0
+        holds = low > 0
+        fails = high < 0
     else:
-        holds, fails = -within < low and high < within, low > within or high < -within
+        holds = -within < low and high < within
+        fails = low > within or high < -within
+
     return Verdict(
         "holds" if holds else "fails" if fails else "open",
         float(evidence.center[0]),
@@ -87,10 +92,12 @@ def detectable(evidence: Evidence, within: float | None = None) -> float:
 
     if not evidence.has_interval:
         return math.inf
-    error, half = evidence.true_error, evidence.simulated_half_widths(_DRAWS)
+    error = evidence.true_error
+    half = evidence.simulated_half_widths(_DRAWS)
     if not error:
         return 0.0
-    low, high = 0.0, float(half.max()) + 10 * error
+    low = 0.0
+    high = float(half.max()) + 10 * error
     for _ in range(40):
         middle = (low + high) / 2
         power = ndtr((middle - half) / error)

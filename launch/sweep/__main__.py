@@ -77,6 +77,8 @@ def main(argv: list[str]) -> None:
 def _parser() -> Parser:
     usage = "%(prog)s --config FILE[:ARG] --out DIR [options]"
     parser = Parser(prog="python -m launch.sweep", usage=usage, description=DESCRIPTION)
+
+    # The axes of the sweep, and its folder.
     add = parser.add_argument
     add_config(parser, "set a field of all trials")
     text = 'a field and its values, combined with all others; ["V", "V"] for values with commas'
@@ -86,6 +88,8 @@ def _parser() -> Parser:
     add_systems(parser, "an axis of the sweep, the column `system` of results.csv")
     add("--seeds", type=positive, default=1, metavar="N", help="seeds of each (1)")
     add("--out", required=True, type=folder, metavar="DIR", help="folder of the sweep")
+
+    # How trials run, and how they are compared.
     add_executor(parser)
     add(
         "--asha",

@@ -117,7 +117,9 @@ def sentences_of(spans: Sequence[Span], answers: Sequence[Answer]) -> list[Sente
     """The sentences of a passage, with the answers to its questions."""
     result = []
     for start, end in spans:
-        inside, numbers, crossed = [], [], False
+        inside = []
+        numbers = []
+        crossed = False
         for number, answer in enumerate(answers):
             stop = answer.start + len(answer.text)
             if start <= answer.start and stop <= end:
@@ -148,14 +150,19 @@ def augment(
       threshold: least similarity of a relocated answer to the original.
       seed: of the choice of paraphrases.
     """
-    counts, result = Counts(), Squad([], [], [])
+    counts = Counts()
+    result = Squad([], [], [])
     replacements: list[Replacement] = []
     by_context: dict[int, list[Question]] = {}
+
+    # The questions of each passage.
     for question in squad.questions:
         by_context.setdefault(question.context, []).append(question)
     for number, questions in sorted(by_context.items()):
         context = squad.contexts[number]
         answers = [question.answers[0] for question in questions]
+
+        # Each sentence is replaced by one of its paraphrases, which are drawn anew for each copy.
         sentences = sentences_of(spans[number], answers)
         choices = [_choices(s, context, paraphrases, threshold, counts) for s in sentences]
         seen = {context}
@@ -166,14 +173,18 @@ def augment(
             if text in seen:
                 counts.events["copies without a change"] += 1
                 continue
+
+            # A new passage has all questions of the old one.
             seen.add(text)
             for question, answer in zip(questions, new, strict=True):
-                name, at = f"{question.id}-copy{copy + 1}", len(result.contexts)
+                name = f"{question.id}-copy{copy + 1}"
+                at = len(result.contexts)
                 result.questions.append(Question(name, question.text, at, (answer,)))
             replacements += _example(context, sentences, drawn)
             result.contexts.append(text)
             if squad.articles:
                 result.articles.append(squad.articles[number])
+
     counts.events["new passages"] = len(result.contexts)
     counts.events["new questions"] = len(result.questions)
     return Augmented(result, counts, replacements)
@@ -183,6 +194,7 @@ def _choices(
     sentence: Sentence, context: str, paraphrases: Paraphrases, threshold: float, counts: Counts
 ) -> list[Relocated]:
     """The paraphrases of a sentence in which all its answers are located."""
+    # Paraphrases that are different, of a sentence that no answer crosses.
     text = context[sentence.start : sentence.end]
     texts = paraphrases.get(text, ())
     events = counts.events
@@ -196,6 +208,8 @@ def _choices(
     if sentence.crossed:
         events["sentences that an answer crosses"] += 1
         return []
+
+    # Those in which all its answers are located, by the least similar of them.
     result = []
     for paraphrase in different:
         relocated = [relocate(answer.text, paraphrase) for answer in sentence.answers]
@@ -221,15 +235,21 @@ def _assembled(
     drawn: Sequence[Relocated | None],
 ) -> tuple[str, list[Answer]]:
     """The new passage, and the answers in it."""
-    text, end, new = "", 0, dict[int, Answer]()
+    text = ""
+    end = 0
+    new = dict[int, Answer]()
     for sentence, choice in zip(sentences, drawn, strict=True):
+        # The sentence or its paraphrase, in which answers are relocated.
         text += context[end : sentence.start]
-        end, start = sentence.end, len(text)
+        end = sentence.end
+        start = len(text)
         text += context[sentence.start : end] if choice is None else choice.text
         if choice is not None:
             for number, answer in zip(sentence.questions, choice.answers, strict=True):
                 new[number] = Answer(answer.text, start + answer.start)
             continue
+
+        # Answers in an unchanged sentence move with it.
         for number, answer in enumerate(answers):  # of an unchanged sentence
             if answer.start < end and sentence.start < answer.start + len(answer.text):
                 moved = Answer(answer.text, answer.start + start - sentence.start)

@@ -28,7 +28,8 @@ def read_paraphrases(path: Path, sentences: Collection[str]) -> Paraphrases:
     needed = set(sentences)
     result: dict[str, list[str]] = {}
     for node in read_json_lines(path, BadExamples("error", option="")):
-        sentence, paraphrases = node.get("sentence", str), node.get("paraphrases", list[str])
+        sentence = node.get("sentence", str)
+        paraphrases = node.get("paraphrases", list[str])
         if sentence in needed:
             result.setdefault(sentence, []).extend(" ".join(p.split()) for p in paraphrases)
     if not result:

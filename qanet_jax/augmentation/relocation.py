@@ -21,7 +21,8 @@ def similarity(a: str, b: str) -> float:
     "Department of Pre-Professional Studies", "Department of Preparatory Studies" -> 0.667. Its
     formula and its threshold are not published.
     """
-    first, second = _bigrams(a), _bigrams(b)
+    first = _bigrams(a)
+    second = _bigrams(b)
     total = first.total() + second.total()
     return 2 * (first & second).total() / total if total else 0.0
 
@@ -33,15 +34,21 @@ def relocate(answer: str, sentence: str) -> tuple[Answer, float] | None:
     has at most `LONGEST` words. Among equally similar spans, the first start, then the shortest.
     None if there is no such span.
     """
-    spans, answer_words = split_words(sentence), split_words(answer)
+    spans = split_words(sentence)
+    answer_words = split_words(answer)
     if not answer_words:
         return None
-    similar = lambda word: [
-        n for n, (i, j) in enumerate(spans) if similarity(answer[slice(*word)], sentence[i:j])
-    ]
-    size, best = _bigrams(answer).total(), None
-    for start, end in _candidates(similar(answer_words[0]), similar(answer_words[-1])):
-        i, j = spans[start][0], spans[end][1]
+
+    def similar(start: int, end: int) -> list[int]:
+        word = answer[start:end]
+        return [n for n, (i, j) in enumerate(spans) if similarity(word, sentence[i:j])]
+
+    # The most similar of the candidates, whose similarity is computed only if it may be the best.
+    size = _bigrams(answer).total()
+    best = None
+    for start, end in _candidates(similar(*answer_words[0]), similar(*answer_words[-1])):
+        i = spans[start][0]
+        j = spans[end][1]
         count = max(1, j - i - 1)
         highest = 2 * min(count, size) / (count + size)  # if the shorter's 2-grams are all shared
         if best is None or highest > best[1]:
