@@ -29,7 +29,8 @@ def parse_columns(
     pairs = [[part.strip() for part in column.partition("=")[::2]] for column in columns]
     numbered = {f: int(c) if re.fullmatch("-?[0-9]+", c) else c for f, c in pairs}
     example = ",".join(f"{field}={number}" for number, field in enumerate(fields, start=1))
-    needed, named = {*fields} - {*optional}, [field for field, _ in pairs]
+    needed = {*fields} - {*optional}
+    named = [field for field, _ in pairs]
     require(
         needed <= {*named} <= {*fields}
         and len({*named}) == len(named)

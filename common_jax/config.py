@@ -113,7 +113,8 @@ class OptimizerConfig:
 
     def scheduled(self, steps: int) -> "OptimizerConfig":
         """A copy with the cooldown's start and length for a run of `steps`."""
-        start, length = self.cooldown_start, self.cooldown_steps
+        start = self.cooldown_start
+        length = self.cooldown_steps
         if length < 0:
             length = round(self.cooldown * steps) if start < 0 else max(steps - start, 0)
         if start < 0:

@@ -243,7 +243,8 @@ def _require_group(value: Any, key: str) -> None:
 
 def _checked(kind: Any, value: Any, key: str) -> Any:
     """A value checked against, and converted to, a field's type (`from_mapping` lists them)."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
     if type(None) in arguments:
         (inner,) = (argument for argument in arguments if argument is not type(None))
         return None if value is None else _checked(inner, value, key)

@@ -48,7 +48,8 @@ def main(argv: Sequence[str]) -> None:
     elif argv[0] == "--version":
         print(_version())
     else:
-        name, known = argv[0].removeprefix("launch."), _sources()
+        name = argv[0].removeprefix("launch.")
+        known = _sources()
         if name not in known:
             from common_jax.fields import nearest
 

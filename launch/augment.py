@@ -80,7 +80,8 @@ def main(argv: list[str]) -> None:
     from qanet_jax.augmentation.report import report
 
     bad_examples = BadExamples("skip")
-    squad, dropped = read_squad(args.data, bad_examples), bad_examples.counts
+    squad = read_squad(args.data, bad_examples)
+    dropped = bad_examples.counts
     require_some(len(squad.questions), "questions", "augmentation", str(args.data), dropped)
     squad = sample_passages(squad, args.passages, args.seed)
     spans = [split_sentences(context) for context in squad.contexts]
@@ -139,7 +140,8 @@ def _require_languages(forward: str, backward: str, language: str) -> None:
     Raises:
       UserError: if they translate between other languages, or are no translators.
     """
-    (start, middle), (middle_back, end) = _languages(forward), _languages(backward)
+    (start, middle) = _languages(forward)
+    (middle_back, end) = _languages(backward)
     if start != language:
         raise UserError(
             f"--forward {forward}: translates {start} into {middle}, but must translate from "

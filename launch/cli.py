@@ -24,9 +24,11 @@ from launch.interrupts import ending_on_interrupt
 if TYPE_CHECKING:
     from common_jax.deploy.predictor import Option
 
-CONSOLE, MODULE = "conv-attention", "python -m launch"
+CONSOLE = "conv-attention"
+MODULE = "python -m launch"
 ROOT = Path(__file__).resolve().parents[1]  # the folder of the packages
-RED, BOLD = 31, 1
+RED = 31
+BOLD = 1
 LIBRARY_LEVELS = {  # of libraries' messages, by the names of their loggers
     **dict.fromkeys(
         ("jax", "tensorboardX", "matplotlib", "httpx2", "huggingface_hub"), logging.ERROR

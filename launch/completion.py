@@ -41,7 +41,8 @@ def answer(
     """
     import argcomplete
 
-    line, point = os.environ["COMP_LINE"], int(os.environ["COMP_POINT"])
+    line = os.environ["COMP_LINE"]
+    point = int(os.environ["COMP_POINT"])
     prefix, words = argcomplete.split_line(line, point)[1::2]
     if len(words) < 2:
         parser = Parser(prog=CONSOLE)

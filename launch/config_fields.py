@@ -34,16 +34,19 @@ class Field(NamedTuple):
 def fields_of(config: Any, section: str = "") -> Iterator[Field]:
     """All fields of a config and its sections; of a `Choice` its class's name first."""
     unused = config.unused() if hasattr(config, "unused") else {}
-    types, texts = field_types(type(config)), _texts(type(config))
+    types = field_types(type(config))
+    texts = _texts(type(config))
     if isinstance(config, Choice):
         text = (inspect.getdoc(type(config)) or "").partition("\n")[0]
         yield Field(f"{section}name", config.name, str, text, True)
     for field in dataclasses.fields(config):
-        key, value = f"{section}{field.name}", getattr(config, field.name)
+        key = f"{section}{field.name}"
+        value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
             yield from fields_of(value, f"{key}.")
         else:
-            text, has_effect = texts.get(field.name, ""), field.name not in unused
+            text = texts.get(field.name, "")
+            has_effect = field.name not in unused
             yield Field(key, value, types[field.name], text, has_effect)
 
 
@@ -80,7 +83,8 @@ def add_fields(parser: argparse.ArgumentParser, file: str, overrides: Sequence[s
         value = str(field.value)
         value = value if value and value.isprintable() else repr(field.value)
         text = f"{field.text} ({value})".strip().replace("%", "%%")
-        name, choices = f"--config.{field.key}", _choices(field.type)
+        name = f"--config.{field.key}"
+        choices = _choices(field.type)
         group.add_argument(name, metavar=_metavar(field), help=text, choices=choices)
 
 

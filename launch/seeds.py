@@ -42,7 +42,8 @@ class AdditiveFit:
     """
 
     def __init__(self, present: Bool[np.ndarray, "R S"]):
-        self._present, self._rows = present, len(present)
+        self._present = present
+        self._rows = len(present)
         row, seed = np.nonzero(present)
         self._design = np.hstack([np.eye(len(present))[row], np.eye(present.shape[1])[seed]])
         self._inverse = np.linalg.pinv(self._design)

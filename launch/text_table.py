@@ -10,7 +10,8 @@ def table(rows: list[Row]) -> str:
     names = [*dict.fromkeys(name for row in rows for name in row)]
     cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines, grouped = [], len({row[0] for row in cells}) < len(cells)
+    lines = []
+    grouped = len({row[0] for row in cells}) < len(cells)
     for before, row in zip([cells[0], *cells], cells, strict=False):
         if grouped and row[0] != before[0]:
             lines.append("")

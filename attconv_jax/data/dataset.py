@@ -49,13 +49,15 @@ class LabelledBatches(Batches):
           inputs: the model's inputs beside words.
         """
         super().__init__(corpus, columns, plan)
-        self._numbers, self._inputs = numbers, columns_of(inputs, columns)
+        self._numbers = numbers
+        self._inputs = columns_of(inputs, columns)
 
     def read(self, planned: PlannedBatch) -> Batch:
         batch = super().read(planned)
         if self._numbers is not None:
             batch |= {name: self._numbers[batch[name]] for name in self.columns}
-        index, corpus = batch["index"], self.corpus
+        index = batch["index"]
+        corpus = self.corpus
         widths = {name: batch[name].shape[1] for name in self.columns}
         further = {c.name: c.gather(corpus, index, widths.get(c.text, 0)) for c in self._inputs}
         return batch | further | {"label": corpus.gather(index, "label", 1)[:, 0]}
@@ -77,7 +79,8 @@ class RankedQuestions:
         Raises:
           UserError: if there are none.
         """
-        questions, labels = corpus.column("question"), corpus.column("label")
+        questions = corpus.column("question")
+        labels = corpus.column("label")
         self.rows = np.lexsort((labels != YES, questions))
         _, starts, counts = np.unique(questions[self.rows], return_index=True, return_counts=True)
         right = np.add.reduceat((labels[self.rows] == YES).astype(int), starts)
@@ -87,7 +90,9 @@ class RankedQuestions:
                 "data.train: no passage has both a sentence that answers and one that does not"
             )
         self.left_out = int((~usable).sum())
-        self.starts, self.right, self.counts = starts[usable], right[usable], counts[usable]
+        self.starts = starts[usable]
+        self.right = right[usable]
+        self.counts = counts[usable]
         lengths = corpus.lengths(*TEXTS)[self.rows]
         longest = np.maximum.reduceat(lengths[:, 1], starts)
         self.lengths = np.stack([lengths[starts, 0], longest], axis=1)[usable]
@@ -119,8 +124,10 @@ class RankedBatches(Batches):
           negatives: N.
         """
         super().__init__(corpus, TEXTS, plan)
-        self._seed, self._inputs = seed, columns_of(inputs, TEXTS)
-        self.questions, self._negatives = questions, negatives
+        self._seed = seed
+        self._inputs = columns_of(inputs, TEXTS)
+        self.questions = questions
+        self._negatives = negatives
 
     def epoch(self, epoch: int) -> Epoch:
         random = epoch_random(~self._seed, epoch)  # independent of the plan's
@@ -130,13 +137,16 @@ class RankedBatches(Batches):
         negatives = self._others(random)
 
         def read(planned: PlannedBatch) -> Batch:
-            index, corpus = self.index(planned), self.corpus
+            index = self.index(planned)
+            corpus = self.corpus
             widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
             real = index >= 0
             answers = np.where(real, right[index], -1)
             wrong = np.where(real[:, None], negatives[index], -1)
 
-            by_question = lambda arrays: arrays.reshape(*wrong.shape, *arrays.shape[1:])
+            def by_question(arrays):
+                return arrays.reshape(*wrong.shape, *arrays.shape[1:])
+
             batch = {"index": index}
             for text, width in widths.items():
                 batch[text] = corpus.gather(answers, text, width)
@@ -185,7 +195,9 @@ class LabelledData(WordLevelData):
 
     def __init__(self, config: "DataConfig", words: "WordsConfig", inputs: Sequence[Input] = ()):
         super().__init__()
-        self.config, self._words, self._inputs = config, words, inputs
+        self.config = config
+        self._words = words
+        self._inputs = inputs
         self._columns = TEXTS[: config.texts]
         self._numbers: np.ndarray | None = None  # see `LabelledBatches`
 

@@ -44,8 +44,12 @@ class LabelReader:
         Raises:
           UserError: for a name of the table that is no label, or names of the same label.
         """
-        self._names, self._ignored, self._place = [*names], [*ignored], place
-        self._fixed, self._has_names, self._logged = fixed, False, False
+        self._names = [*names]
+        self._ignored = [*ignored]
+        self._place = place
+        self._fixed = fixed
+        self._has_names = False
+        self._logged = False
         self._numbers = set[int]()
         self._has_file_names = [*file_names] != [*map(str, range(len(file_names)))]
         if self._has_file_names:
@@ -111,7 +115,8 @@ class LabelReader:
     def _accepting(self, matches: Mapping[str, Sequence[str]], unknown: Sequence[str]) -> str:
         """The advice about a table's names that are no labels."""
         if {*self._names} <= {match[0] for match in matches.values() if match}:
-            key, accepted = "ignored_labels", [*self._ignored, *unknown]
+            key = "ignored_labels"
+            accepted = [*self._ignored, *unknown]
         elif self._fixed:
             return f"rename them to {join_list(self._names)}"
         else:

@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 _FORMAT = 1  # of the folder; to be incremented to invalidate prepared folders
 _LABELS = 2  # to be incremented if rows have labels that were none before
 _CHUNK = 4096  # rows read at once
-_WORDS, _LENGTHS = "_words", "_lengths"  # a draft's columns: words of all texts, length of each
+# a draft's columns: words of all texts, length of each
+_WORDS = "_words"
+_LENGTHS = "_lengths"
 
 
 def columns(format: str, inputs: Sequence[Input] = ()) -> tuple[str, ...]:
@@ -95,8 +97,11 @@ class Builder:
         Args:
           inputs: the model's inputs beside words.
         """
-        self._config, self._words, self._inputs = config, words, inputs
-        self._preparation, self._splits = preparation, preparation.splits or SPLITS
+        self._config = config
+        self._words = words
+        self._inputs = inputs
+        self._preparation = preparation
+        self._splits = preparation.splits or SPLITS
         self._texts = TEXTS[: config.texts]
         self._further = columns_of(inputs, self._texts)
         held_out = [split for split in held_out_splits(config) if split in self._splits]
@@ -128,7 +133,8 @@ class Builder:
 
     def settings(self) -> dict[str, Any]:
         """As `fingerprint`, without files."""
-        config, held_out = self._config, self._held_out.splits
+        config = self._config
+        held_out = self._held_out.splits
         return {
             "labelled texts": _FORMAT,
             "words": tokeniser_identity(self._words.rule),
@@ -173,9 +179,11 @@ class Builder:
 
     def _draft(self, folder: Path, source: Source) -> Counts:
         """Writes the draft of a source's valid examples; returns the counts of the others."""
-        train, bad_examples = folder.name == "train", self._preparation.bad_examples(self._config)
+        train = folder.name == "train"
+        bad_examples = self._preparation.bad_examples(self._config)
         names = columns(self._config.format, self._inputs)[len(self._texts) :]
-        number, questions = self._numbers.setdefault, dict[tuple[str, str, str], int]()
+        number = self._numbers.setdefault
+        questions = dict[tuple[str, str, str], int]()
         examples = self._read(source, bad_examples, sampled=train)
         with (
             Writer(folder, [_WORDS, _LENGTHS, *names]) as corpus,
@@ -250,7 +258,9 @@ class Builder:
     def _vocabulary(self, splits: dict[str, _Rows], folder: Path) -> Vocabulary:
         """The given vocabulary, or that of the most frequent words of train, and of other splits'
         words with vectors; writes the vectors."""
-        config, words, given = self._config, self._words, None
+        config = self._config
+        words = self._words
+        given = None
         if (source := self._preparation.vocabulary) is not None:
             given = given_vocabulary(source, words.rule, words.rows)
         if not self._vectors:
@@ -273,7 +283,8 @@ class Builder:
 
     def _count(self, split_rows: _Rows) -> Counter[str]:
         """The words' counts, in the order of first occurrence."""
-        counts, words = Counter[int](), [*self._numbers]
+        counts = Counter[int]()
+        words = [*self._numbers]
         for chunk in split_rows.chunks(_WORDS):
             counts.update(np.concatenate(chunk[_WORDS]).tolist())
         return Counter({words[number]: count for number, count in counts.items()})
@@ -286,18 +297,23 @@ class Builder:
         meta: Mapping[str, Any],
     ) -> None:
         """Writes a split, with the final ids of the draft's words."""
-        names, questions = columns(self._config.format, self._inputs), dict[int, int]()
+        names = columns(self._config.format, self._inputs)
+        questions = dict[int, int]()
         equal = 0
         with Writer(folder, names) as corpus:
             chunks = split_rows.chunks(_WORDS, _LENGTHS, *names[len(self._texts) :])
-            unit, count = f"chunks of {_CHUNK:,} examples", -(-len(split_rows.rows) // _CHUNK)
+            unit = f"chunks of {_CHUNK:,} examples"
+            count = -(-len(split_rows.rows) // _CHUNK)
             for chunk in progress(chunks, f"encoding {folder.name}", unit, count):
                 words, lengths = (np.concatenate(chunk.pop(name)) for name in (_WORDS, _LENGTHS))
                 texts = np.split(words, np.cumsum(lengths)[:-1])
                 if len(self._texts) == 2:
                     equal += sum(map(np.array_equal, texts[::2], texts[1::2]))
                 if "question" in chunk:
-                    number = lambda q: questions.setdefault(int(q), len(questions))
+
+                    def number(q):
+                        return questions.setdefault(int(q), len(questions))
+
                     chunk["question"] = [np.array([number(q)]) for (q,) in chunk["question"]]
                 for at, name in enumerate(self._texts):
                     chunk[name] = [ids[text] for text in texts[at :: len(self._texts)]]
@@ -325,5 +341,6 @@ def balance(labels: Int[np.ndarray, "n"], seed: int) -> Int[np.ndarray, "m"]:
     """Indices of equally many random examples of each label, as many as of the rarest."""
     distinct, first = np.unique(labels, return_index=True)
     members = [np.flatnonzero(labels == label) for label in distinct[np.argsort(first)]]
-    least, rng = min(map(len, members)), random.Random(seed)
+    least = min(map(len, members))
+    rng = random.Random(seed)
     return np.sort(np.concatenate([of[rng.sample(range(len(of)), least)] for of in members]))

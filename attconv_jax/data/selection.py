@@ -43,7 +43,8 @@ def candidates(squad: Squad, rule: Rule = ENGLISH) -> Iterator[Candidate]:
             [s for span in spans for s in split_after_marks(text, *span)] for text, spans in texts
         ]
     for question in squad.questions:
-        context, spans = squad.contexts[question.context], cuts[question.context]
+        context = squad.contexts[question.context]
+        spans = cuts[question.context]
         starts = [start for start, _ in spans]
         right = {bisect.bisect_right(starts, _first(answer)) - 1 for answer in question.answers}
         for number, (start, end) in enumerate(spans):

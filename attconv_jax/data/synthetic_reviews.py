@@ -39,7 +39,10 @@ def generate(count: int, seed: int, split: Split) -> Iterator[tuple[str, int]]:
     """
     pairs = [pair for pair in itertools.permutations(ASPECTS, 2) if split_of(*pair) == split]
     rng = random.Random(f"{seed} {split}")
-    sample = lambda stars: _review(rng, rng.choice(pairs), stars)
+
+    def sample(stars):
+        return _review(rng, rng.choice(pairs), stars)
+
     return itertools.islice(alternate(STARS, sample), count)
 
 

@@ -16,5 +16,6 @@ def tokenize(text: str, rule: Rule) -> tuple[str, ...]:
 
 def overlap(first: Iterable[str], second: Iterable[str]) -> tuple[int, int, int]:
     """The numbers of distinct words in both texts, in the first, and in the second."""
-    first_words, second_words = set(first), set(second)
+    first_words = set(first)
+    second_words = set(second)
     return len(first_words & second_words), len(first_words), len(second_words)

@@ -31,7 +31,9 @@ class Batches:
 
     def __init__(self, corpus: Corpus, columns: Sequence[str], plan: Plan):
         """Reads `columns`; the plan's shapes have their widths in the same order."""
-        self.corpus, self.columns, self.plan = corpus, tuple(columns), plan
+        self.corpus = corpus
+        self.columns = tuple(columns)
+        self.plan = plan
         self._selected: Rows = np.arange
 
     def __len__(self) -> int:
@@ -63,7 +65,8 @@ class Batches:
         Raises:
           ValueError: if an example is longer than its row; nothing is truncated.
         """
-        index, widths = self.index(planned), self.plan.shapes[planned.shape].tolist()
+        index = self.index(planned)
+        widths = self.plan.shapes[planned.shape].tolist()
         columns = zip(self.columns, widths, strict=True)
         return {"index": index} | {c: self.corpus.gather(index, c, width) for c, width in columns}
 
@@ -79,7 +82,8 @@ class Epoch(Sequence[Batch]):
     """The batches of one epoch, each read upon access."""
 
     def __init__(self, read: Callable[[PlannedBatch], Batch], planned: Sequence[PlannedBatch]):
-        self._read, self._planned = read, planned
+        self._read = read
+        self._planned = planned
 
     def __len__(self) -> int:
         return len(self._planned)

@@ -120,7 +120,8 @@ def _histogram(lengths: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
     """The possible widths of each column, and the number of examples for each combination."""
     columns = lengths.shape[1]
     most = int((_BUDGET / columns) ** (1 / (columns + 1)))
-    widths, cells = [], []
+    widths = []
+    cells = []
     for column in lengths.T:
         longest = max(1, int(column.max()))
         step = -(-longest // most)
@@ -236,7 +237,8 @@ class BucketPlan(Plan):
         Raises:
           ValueError: if an example fits no shape.
         """
-        lengths, shapes = np.asarray(lengths), np.asarray(shapes)
+        lengths = np.asarray(lengths)
+        shapes = np.asarray(shapes)
         order = np.argsort(shapes.sum(1), kind="stable")
         self.shapes = shapes[order]
         by_tokens = np.maximum(1, batch_tokens // self.shapes.max(1))
@@ -251,7 +253,8 @@ class BucketPlan(Plan):
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
         """The batches of an epoch, in their order."""
-        members, order = self._members, np.arange(self.batches)
+        members = self._members
+        order = np.arange(self.batches)
         if self._seed is not None:
             random = epoch_random(self._seed, epoch)
             members = [random.permutation(rows) for rows in self._drawn(epoch)]
@@ -291,7 +294,8 @@ class BucketPlan(Plan):
 
 def _members(lengths: np.ndarray, shapes: np.ndarray, in_order: bool) -> list[np.ndarray]:
     """The examples of each shape: those that fit it but no earlier shape."""
-    remaining, members = np.arange(len(lengths)), []
+    remaining = np.arange(len(lengths))
+    members = []
     for shape in shapes:
         fits = np.logical_and.reduce(
             [n[remaining] <= w for n, w in zip(lengths.T, shape, strict=True)]

@@ -26,7 +26,10 @@ class HoldOut(abc.ABC):
           size: of each of them, `data.holdout_size`.
           unit: the name of the counted items for messages.
         """
-        self.splits, self._size, self._seed, self._unit = splits, size, seed, unit
+        self.splits = splits
+        self._size = size
+        self._seed = seed
+        self._unit = unit
 
     @abc.abstractmethod
     def add(self, group: str) -> None:
@@ -63,7 +66,8 @@ class SmallestHashes(HoldOut):
 
     def assign(self, source: str) -> Int[np.ndarray, "n"]:
         hashes = np.frombuffer(self._hashes, np.uint64)
-        distinct, count = np.unique(hashes), len(self.splits)
+        distinct = np.unique(hashes)
+        count = len(self.splits)
         if self._size * count >= len(distinct):
             raise UserError(
                 f"data.holdout_size={self._size}: {source}: train has {len(distinct)} distinct "
@@ -88,7 +92,8 @@ class ShuffledGroups(HoldOut):
 
     def assign(self, source: str) -> Int[np.ndarray, "n"]:
         groups = np.frombuffer(self._groups, np.int32)
-        sizes, split_of = np.bincount(groups), np.zeros(len(self._numbers), np.int8)
+        sizes = np.bincount(groups)
+        split_of = np.zeros(len(self._numbers), np.int8)
         names = sorted(self._numbers)
         random.Random(self._seed).shuffle(names)
         for split in range(1, len(self.splits) + 1):

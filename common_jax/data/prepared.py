@@ -246,7 +246,8 @@ class PreparedData(abc.ABC):
 
     def _request(self, builder: Builder) -> dict[str, Any]:
         """Identifies the corpus by its settings and the names of its files."""
-        preparation, fields = self.preparation, to_mapping(self.config)
+        preparation = self.preparation
+        fields = to_mapping(self.config)
         paths = {name: fields.get(name) for name in ("dir", "vectors")}
         paths["vocabulary_from"] = str(preparation.vocabulary_from or "")
         absolute = {

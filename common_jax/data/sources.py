@@ -136,7 +136,9 @@ class Generated(Generic[T_co]):
         return f"generated {self.split}"
 
     def identity(self) -> Any:
-        count, seed, split = self.count, self.seed, self.split
+        count = self.count
+        seed = self.seed
+        split = self.split
         return {"code": self.generator.code, "count": count, "seed": seed, "split": split}
 
     def read(self, bad_examples: BadExamples) -> T_co:

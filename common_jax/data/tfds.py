@@ -47,7 +47,8 @@ class Dataset:
         import tensorflow_datasets as tfds
 
         path = local_copy(expand_user(folder, "data.dir"), "data.dir") if folder else ""
-        self.name, self._folder = name, str(path)
+        self.name = name
+        self._folder = str(path)
         builder = self._open()
         if not builder.is_prepared():
             self._prepare(Path(builder.data_dir_root))
@@ -108,7 +109,9 @@ class Dataset:
     def _open(self) -> Any:
         import tensorflow_datasets as tfds
 
-        builders = lambda: tfds.list_builders(with_community_datasets=False)
+        def builders():
+            return tfds.list_builders(with_community_datasets=False)
+
         name = re.split("[/:]", self.name)[0]
         if name not in builders():
             for group in _GROUPS:

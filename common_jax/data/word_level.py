@@ -116,8 +116,12 @@ class WordLevelData(PreparedData):
           lengths: of all examples, a function of the prepared folder.
           mixture: of several corpora.
         """
-        most, size = self.config.max_shapes, self.config.batch_size
-        choose = lambda: {"shapes": choose_shapes(lengths, most)}
+        most = self.config.max_shapes
+        size = self.config.batch_size
+
+        def choose():
+            return {"shapes": choose_shapes(lengths, most)}
+
         shapes = cached_arrays(self.path / "train" / "plans", f"buckets-{most}", choose)["shapes"]
         return BucketPlan(lengths, shapes, 0, seed, batch_size=size, mixture=mixture)
 

@@ -59,9 +59,11 @@ def parameters_sha256(params: Mapping[str, Any], to_host: Callable[[Any], np.nda
 def require_same(place: str, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raises UserError for the first array, by name, that is missing, unexpected, or of another
     shape or type; arrays or shape structs, nested or by name."""
-    saved_types, expected_types = _described(saved), _described(wanted)
+    saved_types = _described(saved)
+    expected_types = _described(wanted)
     for name in sorted({*saved_types, *expected_types}):
-        actual, expected = saved_types.get(name, "missing"), expected_types.get(name, "none")
+        actual = saved_types.get(name, "missing")
+        expected = expected_types.get(name, "none")
         if actual != expected:
             raise UserError(f"{place}: {name}: {actual}, the model expects {expected}")
 

@@ -20,7 +20,9 @@ if not TYPE_CHECKING:
 CACHE = "~/.cache/conv-attention-jax"
 _COPIES = "bucket"  # in the cache
 GS = "gs://"
-HF, DEMO = "hf://", "demo:"  # of names of models (`common_jax.deploy.named`)
+# of names of models (`common_jax.deploy.named`)
+HF = "hf://"
+DEMO = "demo:"
 NAMES = f"models also by name: {HF}OWNER/NAME@REVISION, {DEMO}NAME"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/|$)")

@@ -239,7 +239,8 @@ def default_workdir(file: str) -> Path:
 
 def _parsed_flag(file: str, define: Callable[..., Any], arguments: Sequence[str]) -> Any:
     """The value of the flag `--config` that `define` defines; raises UserError."""
-    argv, values = ["launch", *arguments], flags.FlagValues()
+    argv = ["launch", *arguments]
+    values = flags.FlagValues()
     sys.modules.pop("config_config", None)  # else names of the previous file would stay defined
     try:
         define("config", flag_values=values, sys_argv=argv)

@@ -40,7 +40,8 @@ def config_file(file: str) -> str:
     path, colon, argument = file.partition(":")
     if os.path.isfile(path):
         return file
-    name, known = path.removeprefix("configs/").removesuffix(".py"), installed_configs()
+    name = path.removeprefix("configs/").removesuffix(".py")
+    known = installed_configs()
     if name in known:
         return f"{FOLDER / name}.py{colon}{argument}"
     hint = (nearest if path.endswith(".py") else suggestion)(name, known)

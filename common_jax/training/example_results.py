@@ -10,7 +10,8 @@ from common_jax.errors import UserError
 from common_jax.io.files import read_lines
 from common_jax.io.paths import AnyPath
 
-INDEX, LENGTH = "index", "length"
+INDEX = "index"
+LENGTH = "length"
 
 Results = dict[str, Float[np.ndarray, "n"]]  # by column
 

@@ -211,7 +211,8 @@ class _Run:
     def _require_learning(self) -> None:
         """Requires that the learning rate of a new run is above 0 before its last step; says from
         which step on that of a resumed run is 0."""
-        last, steps = self.task.config.optimizer.last_step, self.config.steps
+        last = self.task.config.optimizer.last_step
+        steps = self.config.steps
         if last is None or last >= steps or self._finished():
             return
         if self.step:

@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 # glibc's malloc.h
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8
+_TRIM_THRESHOLD = -1
+_TOP_PAD = -2
+_MMAP_MAX = -4
+_ARENA_MAX = -8
 
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
@@ -48,6 +51,7 @@ def _use_huge_pages(libc: ctypes.CDLL) -> None:
     libc.malloc.restype = ctypes.c_void_p
     if block := libc.malloc(ctypes.c_size_t(size)):
         first = -block % mmap.PAGESIZE
-        start, length = block + first, (size - first) // mmap.PAGESIZE * mmap.PAGESIZE
+        start = block + first
+        length = (size - first) // mmap.PAGESIZE * mmap.PAGESIZE
         libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
         libc.free(ctypes.c_void_p(block))

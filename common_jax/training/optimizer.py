@@ -21,7 +21,8 @@ def make_schedule(config: OptimizerConfig, steps: int) -> optax.Schedule:
     0.01^(1 - step/warmup_steps): convex, and from a hundredth of the peak, not from zero.
     """
     config = config.scheduled(steps)
-    warmup, exponential = max(config.warmup_steps, 1), config.warmup == "exponential"
+    warmup = max(config.warmup_steps, 1)
+    exponential = config.warmup == "exponential"
 
     def schedule(count: Int[Array, ""]) -> Array:
         step = (count + 1).astype(jnp.float32)
@@ -47,7 +48,10 @@ def make_optimizer(
       fixed: as `Task.fixed`, without L2.
     """
     clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
-    decayed = lambda params: {name: name not in fixed for name in params}
+
+    def decayed(params):
+        return {name: name not in fixed for name in params}
+
     l2 = [optax.add_decayed_weights(config.l2, decayed if fixed else None)] if config.l2 else []
     scaled = {
         "adam": lambda: optax.scale_by_adam(config.b1, config.b2, config.eps),
@@ -83,11 +87,17 @@ def limit_output_norm(params: Params, limit: float) -> Params:
     if not limit:
         return params
     within = jax.vmap(lambda w: optax.projections.projection_l2_ball(w, limit), 1, 1)
-    is_output = lambda path: [key.key for key in path[-2:]] == ["output", "kernel"]
+
+    def is_output(path):
+        return [key.key for key in path[-2:]] == ["output", "kernel"]
+
     paths = [path for path, _ in jax.tree.leaves_with_path(params)]
     require(
         any(map(is_output, paths)),
         f"optimizer.output_norm={limit}: the model has no layer of outputs with weights of its own",
     )
-    limited = lambda path, values: within(values) if is_output(path) else values
+
+    def limited(path, values):
+        return within(values) if is_output(path) else values
+
     return jax.tree.map_with_path(limited, params)

@@ -23,9 +23,12 @@ from common_jax.training.example_results import Results, read_tsv
 from common_jax.training.identity import COOLDOWN, identity, resuming
 
 VERSION = 1  # of config.json
-RESULT, END = "result.json", "end.json"
+RESULT = "result.json"
+END = "end.json"
 # After a split's name:
-EXAMPLES, REFERENCES, SOURCES = ".examples.tsv", ".references", ".sources"
+EXAMPLES = ".examples.tsv"
+REFERENCES = ".references"
+SOURCES = ".sources"
 _PREDICTIONS = ".predictions.*"
 _RESULT = {  # fields of every result.json
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
@@ -49,11 +52,16 @@ class RunFolder:
 
     def __init__(self, path: str | AnyPath):
         self.path = as_path(path)
-        self.checkpoints, self.damaged = self.path / "checkpoints", self.path / "damaged"
-        self.tensorboard, self.vocabulary = self.path / "tensorboard", self.path / VOCABULARY
-        self.config_file, self.metrics_file = self.path / CONFIG, self.path / "metrics.jsonl"
-        self.result_file, self.end_file = self.path / RESULT, self.path / END
-        self.data_file, self._lock = self.path / "data.json", self.path / "lock"
+        self.checkpoints = self.path / "checkpoints"
+        self.damaged = self.path / "damaged"
+        self.tensorboard = self.path / "tensorboard"
+        self.vocabulary = self.path / VOCABULARY
+        self.config_file = self.path / CONFIG
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.result_file = self.path / RESULT
+        self.end_file = self.path / END
+        self.data_file = self.path / "data.json"
+        self._lock = self.path / "lock"
 
     @property
     def is_export(self) -> bool:
@@ -75,7 +83,8 @@ class RunFolder:
         if not self.config_file.exists():
             raise UserError(f"{self.path}: not the folder of a run (no {CONFIG})")
         saved = read_json(self.config_file)
-        version, config = saved.get("version", int), saved.get("config", dict)
+        version = saved.get("version", int)
+        config = saved.get("config", dict)
         if version != VERSION:
             raise UserError(f"{self.config_file}: version {version}; this code reads {VERSION}")
         return config
@@ -108,7 +117,8 @@ class RunFolder:
             {name: digest for name, digest in digests.items() if name.startswith(starts)}
             for digests in (task.data_digests(), recorded)
         )
-        owner, advice = f"{self.path} was trained with", "score others with --data"
+        owner = f"{self.path} was trained with"
+        advice = "score others with --data"
         require_same_data(current, wanted, owner, task, advice)
 
     def scheduled_optimizer(self, config_class: type) -> OptimizerConfig:

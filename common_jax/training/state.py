@@ -66,7 +66,10 @@ def abstract_parameters(task: Task, mesh: Mesh | AbstractMesh) -> Params:
 
 def _on_mesh(boxed: Any, sharding_tree: Any) -> Any:
     """The shapes and types of boxed ones, with shardings."""
-    with_sharding = lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
+
+    def with_sharding(a, sharding):
+        return jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
+
     return jax.tree.map(with_sharding, nn.unbox(boxed), sharding_tree)
 
 
@@ -106,10 +109,14 @@ def describe(task: Task) -> str:
     rows = [("parameter", "shape", "count", "sharding", "bytes/device")]
     parameters = named_parameters(state.params)
     for name, leaf in parameters.items():
-        dims, axes = "x".join(map(str, leaf.shape)), [a or "-" for a in leaf.sharding.spec]
+        dims = "x".join(map(str, leaf.shape))
+        axes = [a or "-" for a in leaf.sharding.spec]
         spread = ",".join(axes) if any(leaf.sharding.spec) else "replicated"
         rows.append((name, dims, f"{leaf.size:,}", spread, f"{_bytes(leaf):,}"))
-    is_table = lambda name, leaf: name.endswith("word_embedding") and leaf.ndim == 2
+
+    def is_table(name, leaf):
+        return name.endswith("word_embedding") and leaf.ndim == 2
+
     model_leaves = [leaf for name, leaf in parameters.items() if not is_table(name, leaf)]
     without = {"without word vectors": model_leaves} if len(model_leaves) < len(parameters) else {}
     for name, tree in {"with optimizer and EMA": state, **without, "total": state.params}.items():

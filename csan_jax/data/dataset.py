@@ -151,7 +151,8 @@ class TranslationData(PreparedData):
 
     def _train_plan(self, lengths: np.ndarray, seed: int) -> Plan:
         """The epoch plan, whose slow parts are cached beside the corpus."""
-        config, folder = self.config, self.path / "train" / "plans"
+        config = self.config
+        folder = self.path / "train" / "plans"
         if config.batching == "packed":
             widths = [config.row_tokens] * len(COLUMNS)
             arrays = cached_arrays(

@@ -59,7 +59,8 @@ def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
     cells = count.nonzero()[0]
     kinds = np.stack(np.unravel_index(cells, grid), axis=1)
     templates = _Templates(kinds, count[cells], np.array(widths))
-    members, repeats = [], []
+    members = []
+    repeats = []
     while templates.counts.any():
         row, times = templates.take()
         members.append(row)
@@ -82,7 +83,8 @@ class _Templates:
     """Builds one template after another from the remaining examples."""
 
     def __init__(self, kinds: np.ndarray, counts: np.ndarray, widths: np.ndarray):
-        self.counts, self._widths = counts, widths
+        self.counts = counts
+        self._widths = widths
         self._kinds = np.maximum(kinds, 1)  # else a row could hold infinitely many empty examples
         self._grid = self._kinds.max(0) + 1
         self._mean = counts @ self._kinds / counts.sum()
@@ -92,7 +94,8 @@ class _Templates:
         """The kinds in one row, and the number of such rows; reduces `counts` by them."""
         available = self.counts.nonzero()[0]
         row = _Row(self._kinds[available], self.counts[available], self._widths)
-        volume, sampled = self._volume(row), self._draw(row.counts)
+        volume = self._volume(row)
+        sampled = self._draw(row.counts)
         row.add(int(volume.argmax()))
         for index in sampled:
             if (row.room <= _TAIL * self._mean).all():
@@ -134,7 +137,9 @@ class _Row:
     """A row that is being filled, with the remaining counts of each kind."""
 
     def __init__(self, kinds: np.ndarray, counts: np.ndarray, widths: np.ndarray):
-        self.kinds, self.counts, self.room = kinds, counts, widths.copy()
+        self.kinds = kinds
+        self.counts = counts
+        self.room = widths.copy()
         self.members: list[int] = []
 
     def add(self, kind: int) -> None:
@@ -171,7 +176,8 @@ class PackedPlan(Plan):
         self.shapes = packing.widths[None]
         self.rows = np.maximum(1, batch_tokens // self.shapes.max(1))
         self._seed = seed
-        self._kinds, self._sizes = packing.kinds, packing.sizes
+        self._kinds = packing.kinds
+        self._sizes = packing.sizes
         self._kind = _kind_ids(lengths, packing)
         by_kind = np.argsort(self._kind, kind="stable")
         self._by_kind = np.split(by_kind, np.cumsum(np.bincount(self._kind))[:-1])
@@ -184,7 +190,8 @@ class PackedPlan(Plan):
         return self._kinds[self._kind[examples]]
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
-        random, size = epoch_random(self._seed, epoch), int(self.rows[0])
+        random = epoch_random(self._seed, epoch)
+        size = int(self.rows[0])
         rows = random.permutation(self._templates)
         sizes = self._sizes[rows]
         starts = (np.cumsum(self._sizes) - self._sizes)[rows]
@@ -232,7 +239,8 @@ class PackedBatches(Batches):
         selected = np.isin(planned.rows, rows)
         examples = planned.examples[selected]
         example_rows = np.searchsorted(rows, planned.rows[selected])
-        widths, lengths = self.plan.shapes[planned.shape], self.plan.lengths(examples).T
+        widths = self.plan.shapes[planned.shape]
+        lengths = self.plan.lengths(examples).T
         for column, width, length in zip(self.columns, widths.tolist(), lengths, strict=True):
             tokens = self.corpus.gather(examples, column, width)
             batch |= _packed(column, tokens, length, example_rows, len(batch["index"]))

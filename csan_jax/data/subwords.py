@@ -11,7 +11,9 @@ from jaxtyping import Int
 from common_jax.data.corpus import FlatRows
 from common_jax.errors import UserError
 
-PAD, END, UNKNOWN = 0, 1, 2
+PAD = 0
+END = 1
+UNKNOWN = 2
 
 
 class Subwords:

@@ -91,14 +91,16 @@ class _TemplateStream:
         A step coprime to the size visits every index; near the golden section of the size it
         spreads the first sentences over all indices.
         """
-        size, fillers = self.size, self.template.fillers
+        size = self.size
+        fillers = self.template.fillers
         step = int(size * rng.uniform(0.60, 0.64)) + 1
         while math.gcd(step, size) != 1:
             step += 1
         index = rng.randrange(size)
         for _ in range(size):
             index = (index + step) % size
-            rest, chosen = index, []
+            rest = index
+            chosen = []
             for words in fillers:
                 rest, word = divmod(rest, len(words))
                 chosen.append(words[word])

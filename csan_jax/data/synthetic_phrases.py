@@ -12,7 +12,8 @@ from typing import Literal
 from common_jax.data.generated import read_data
 
 _DATA = read_data(__name__)
-_EN, _DE = _DATA["english"], _DATA["german"]
+_EN = _DATA["english"]
+_DE = _DATA["german"]
 DEFINITE: dict[str, dict[str, str]] = _DATA["definite"]
 INDEFINITE: dict[str, dict[str, str]] = _DATA["indefinite"]
 # in English and German, with the number of days

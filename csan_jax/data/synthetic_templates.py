@@ -27,7 +27,8 @@ def _noun(english: str, german: str) -> Forms:
 
 
 def _counted(n: int, noun: Forms) -> Forms:
-    english, german = noun["english"], noun["german"]
+    english = noun["english"]
+    german = noun["german"]
     if n != 1:
         english += "es" if english.endswith("s") else "s"
     forms = {"english": f"{say.english_number(n)} {english}", "be": "is" if n == 1 else "are"}

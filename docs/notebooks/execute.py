@@ -14,7 +14,10 @@ from traitlets.config import Config
 
 def main(source: str, out: str, *parameters: str) -> None:
     notebook = nbformat.read(source, as_version=4)
-    tags = lambda cell: cell.metadata.get("tags", [])
+
+    def tags(cell):
+        return cell.metadata.get("tags", [])
+
     notebook.cells = [cell for cell in notebook.cells if "install" not in tags(cell)]
     (at,) = (n for n, cell in enumerate(notebook.cells) if "parameters" in tags(cell))
     notebook.cells.insert(at + 1, nbformat.v4.new_code_cell("\n".join(parameters)))

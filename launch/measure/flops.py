@@ -18,13 +18,15 @@ def count_flops(jaxpr: Any) -> int:
 
 
 def _of_equation(equation: Any) -> int:
-    name, params = equation.primitive.name, equation.params
+    name = equation.primitive.name
+    params = equation.params
     if name == "dot_general":
         (contracted, _), _ = params["dimension_numbers"]
         left = equation.invars[0].aval.shape
         return 2 * equation.outvars[0].aval.size * math.prod(left[axis] for axis in contracted)
     if name == "conv_general_dilated":
-        kernel, features = equation.invars[1].aval, params["dimension_numbers"].rhs_spec[0]
+        kernel = equation.invars[1].aval
+        features = params["dimension_numbers"].rhs_spec[0]
         return 2 * equation.outvars[0].aval.size * (kernel.size // kernel.shape[features])
     inner = [count_flops(jaxpr) for value in params.values() for jaxpr in _jaxprs(value)]
     if name == "cond":

@@ -85,7 +85,9 @@ class StepTimer:
     """
 
     def __init__(self, task: Any, per_call: int, args: argparse.Namespace):
-        self.task, self.mesh, self.per_call = task, make_mesh(task.config.mesh), per_call
+        self.task = task
+        self.mesh = make_mesh(task.config.mesh)
+        self.per_call = per_call
         initial = InitialState(task, self.mesh)
         self.state = initial.make()
         self.key = random_key(task.config.train.seed)
@@ -106,7 +108,8 @@ class StepTimer:
         """
         for name in self.rounds[0]:
             self.values[name] = statistics.median(values[name] for values in self.rounds)
-        flops, peak = self.values["gflop_per_second"] or 0.0, self._peak()
+        flops = self.values["gflop_per_second"] or 0.0
+        peak = self._peak()
         self.values["flop_utilisation"] = 1e9 * flops / peak if peak else None
         if first is not None:
             rates = zip(self.rounds, first.rounds, strict=True)
@@ -185,8 +188,13 @@ class StepTimer:
 
     def time(self) -> None:
         """Times one round of steps."""
-        steps, calls = self._args.steps, self._calls()
-        start, waited, taken, flops, previous = time.perf_counter(), 0.0, 0, 0.0, None
+        steps = self._args.steps
+        calls = self._calls()
+        start = time.perf_counter()
+        waited = 0.0
+        taken = 0
+        flops = 0.0
+        previous = None
         sizes = []
         while taken < steps:
             before_data = time.perf_counter()
@@ -196,7 +204,9 @@ class StepTimer:
             shapes = _shapes(placed)
             self.state, metrics = self.programs[shapes](self.state, placed, self.key)
             jax.block_until_ready(previous)  # as in training: one call ahead
-            previous, taken, flops = metrics, taken + len(group), flops + self.flops[shapes]
+            previous = metrics
+            taken = taken + len(group)
+            flops = flops + self.flops[shapes]
             sizes += [self.task.count_units(batch) for batch in group]
         jax.block_until_ready(previous)
         seconds = time.perf_counter() - start
@@ -215,11 +225,13 @@ class StepTimer:
 
         On a CPU: of a large matrix product, measured now.
         """
-        device, dtype = jax.devices()[0], self.task.config.train.compute_dtype
+        device = jax.devices()[0]
+        dtype = self.task.config.train.compute_dtype
         if device.platform != "cpu":
             chip = chip_of(device.device_kind)
             return chip.peak[dtype] * self.mesh.size if chip else None
-        size, repeats = 2048, 5
+        size = 2048
+        repeats = 5
         a = jnp.ones((size, size), dtype)
         product = jax.jit(lambda a: a @ a)
         jax.block_until_ready(product(a))

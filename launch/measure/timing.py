@@ -43,7 +43,8 @@ def medians(calls: Mapping[str, Callable[[], Any]], rounds: int | None) -> dict[
     repeats = {name: _repeats(call) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     least, most = (rounds, rounds) if rounds else ROUNDS
-    order, start = list(calls), time.perf_counter()
+    order = list(calls)
+    start = time.perf_counter()
     for number in range(most):
         if number >= least and time.perf_counter() - start > SECONDS_A_LENGTH:
             break

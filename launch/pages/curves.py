@@ -29,7 +29,10 @@ def task_title(name: str) -> str:
 
 def learning_curves(runs: Sequence[Logged], metric: str) -> list[Chart]:
     """Training loss; the metric, which selects the checkpoint, by steps and by minutes."""
-    of_dev = lambda line: line.get("split") == "dev"
+
+    def of_dev(line):
+        return line.get("split") == "dev"
+
     charts = [
         _curve("Training", "step", "loss (nats)", runs, "loss", lambda line: "split" not in line),
         _curve("Validation", "step", f"dev {metric}", runs, metric, of_dev),
@@ -40,7 +43,10 @@ def learning_curves(runs: Sequence[Logged], metric: str) -> list[Chart]:
 
 def _curve(title: str, x: str, y: str, runs: Sequence[Logged], name: str, selected: Any) -> Chart:
     """The metric `name` in the selected lines of each run's log, by x: "step" or "minutes"."""
-    position = lambda line: line["step"] if x == "step" else line["wall_seconds"] / 60
+
+    def position(line):
+        return line["step"] if x == "step" else line["wall_seconds"] / 60
+
     series = []
     for run in runs:
         required = {name, "wall_seconds"}

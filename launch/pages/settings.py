@@ -13,7 +13,10 @@ def differing_settings(fields: Mapping[str, Mapping[str, Any]]) -> Table | None:
       fields: of each run, by its label.
     """
     names = list(dict.fromkeys(name for values in fields.values() for name in values))
-    text = lambda values, name: str(values.get(name, "-"))
+
+    def text(values, name):
+        return str(values.get(name, "-"))
+
     differing = [name for name in names if len({text(v, name) for v in fields.values()}) > 1]
     if not differing:
         return None

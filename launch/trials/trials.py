@@ -150,7 +150,10 @@ def grid_trials(
     first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
     base = parse(next(iter(config_files.values())), [*overrides, *first])
     full_names = short_keys(type(base))
-    full = lambda key: full_names.get(key, key)
+
+    def full(key):
+        return full_names.get(key, key)
+
     keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
     for field in swept:
         if [*map(full, swept)].count(full(field)) > 1:

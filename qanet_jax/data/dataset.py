@@ -40,11 +40,13 @@ class SpanBatches(Batches):
 
     def __init__(self, split: "SplitCorpus", vocabulary: Vocabulary, plan: Plan):
         super().__init__(split.questions, TEXTS, plan)
-        self._split, self._vocabulary = split, vocabulary
+        self._split = split
+        self._vocabulary = vocabulary
 
     def read(self, planned: PlannedBatch) -> Batch:
         index = self.index(planned)
-        batch, split = {"index": index}, self._split
+        batch = {"index": index}
+        split = self._split
         widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
         rows = {"context": split.passage_of(index), "question": index}
         corpora = {"context": split.passages, "question": split.questions}
@@ -77,7 +79,9 @@ class SplitCorpus:
     ):
         self.questions = Corpus.open(folder / "questions")
         self.passages = Corpus.open(folder / "passages")
-        self.word_length, self.inputs, self.answered = word_length, inputs, answered
+        self.word_length = word_length
+        self.inputs = inputs
+        self.answered = answered
         self._passages = self.questions.column("passage")
         self.numbers = self.questions.column("number")
 
@@ -105,7 +109,8 @@ class ReadingData(WordLevelData):
 
     def __init__(self, config: "Config"):
         super().__init__()
-        self.config, self._run = config.data, config
+        self.config = config.data
+        self._run = config
 
     def builder(self) -> "Builder":
         from qanet_jax.data.prepare import Builder
@@ -168,7 +173,8 @@ class ReadingData(WordLevelData):
 
     def _mixture(self, split: SplitCorpus) -> Mixture | None:
         """The weighted mixture of the training split's files; None for one file, or no weights."""
-        files, sizes = self.config.train_files, split.questions.meta.get("sizes", ())
+        files = self.config.train_files
+        sizes = split.questions.meta.get("sizes", ())
         if not self.config.weights or not sizes:
             return None
         of_question = np.repeat(np.arange(len(sizes)), sizes)
@@ -201,13 +207,16 @@ class ReadingData(WordLevelData):
 
     def split(self, name: str) -> SplitCorpus:
         """One split."""
-        folder, length = self.path / name, self._run.word_length
+        folder = self.path / name
+        length = self._run.word_length
         inputs = columns_of(self._run.model.inputs, TEXTS)
         return SplitCorpus(folder, length, inputs, answered=name == "train")
 
 
 def _unreachable(meta: Mapping[str, Any]) -> str:
     """The number of questions without a gold answer of whole words, and examples."""
-    count, total, examples = meta["count"], meta["of"], ", ".join(meta["examples"])
+    count = meta["count"]
+    total = meta["of"]
+    examples = ", ".join(meta["examples"])
     numbers = f"{count:,} of {total:,} questions have no gold answer of whole words"
     return f"{numbers} ({examples})" if examples else numbers

@@ -64,9 +64,13 @@ class SplitText:
     """
 
     def __init__(self, source: Source, split: Split, bad_examples: BadExamples, rule: Rule):
-        self.place, self.train, self.bad_examples = source.place, split == "train", bad_examples
+        self.place = source.place
+        self.train = split == "train"
+        self.bad_examples = bad_examples
         content = source.read(bad_examples)
-        self.squad, self.golds, self.sizes = content.squad, content.golds, content.sizes
+        self.squad = content.squad
+        self.golds = content.golds
+        self.sizes = content.sizes
         contexts = progress(self.squad.contexts, f"reading {split}", "passages")
         self.contexts = [TokenizedText.of(context, rule) for context in contexts]
         questions = progress(self.squad.questions, f"reading {split}", "questions")
@@ -102,12 +106,14 @@ class Builder:
     """Builds the folder."""
 
     def __init__(self, config: "Config", preparation: Preparation = OWN_VOCABULARY):
-        self._config, self._preparation = config, preparation
+        self._config = config
+        self._preparation = preparation
 
     @functools.cached_property
     def _sources(self) -> dict[Split, Source]:
         """By split; opens the files."""
-        data, splits = self._config.data, self._preparation.splits
+        data = self._config.data
+        splits = self._preparation.splits
         rule = self._config.words.rule
         return {s: source_of(data, s, rule) for s in splits_of(data) if s in splits or not splits}
 
@@ -131,7 +137,8 @@ class Builder:
 
     def settings(self) -> dict[str, Any]:
         """As `fingerprint`, without files."""
-        config, words = self._config.data, self._config.words
+        config = self._config.data
+        words = self._config.words
         inputs = inputs_to_text(self._config.model.inputs)
         return {
             "span extraction": _FORMAT,
@@ -148,7 +155,8 @@ class Builder:
 
     def build(self, folder: Path) -> None:
         """Fills the empty folder."""
-        data, words = self._config.data, self._config.words
+        data = self._config.data
+        words = self._config.words
         contents = {
             split: SplitText(source, split, self._preparation.bad_examples(data), words.rule)
             for split, source in self._sources.items()
@@ -185,13 +193,20 @@ class Builder:
 
 class _SplitWriter:
     def __init__(self, folder: Path, config: "Config", vocabulary: Vocabulary, content: SplitText):
-        self._folder, self._config, self._vocabulary = folder, config.data, vocabulary
-        self._content, self._word_length = content, config.word_length
+        self._folder = folder
+        self._config = config.data
+        self._vocabulary = vocabulary
+        self._content = content
+        self._word_length = config.word_length
         self._inputs = columns_of(config.model.inputs, TEXTS)
 
     def write(self) -> None:
-        folder, content = self._folder, self._content
-        names = lambda *texts: [column.name for column in self._inputs if column.text in texts]
+        folder = self._folder
+        content = self._content
+
+        def names(*texts):
+            return [column.name for column in self._inputs if column.text in texts]
+
         passage_columns = *PASSAGE_COLUMNS, *names("context")
         question_columns = *QUESTION_COLUMNS, *names("question", "")
         with (
@@ -222,7 +237,8 @@ class _SplitWriter:
 
     def _context_windows(self, context: TokenizedText) -> Iterator[TokenizedText]:
         """The windows of a passage; in training the complete passage."""
-        config, length = self._config, len(context.words)
+        config = self._config
+        length = len(context.words)
         train = self._content.train
         cuts = [(0, length)] if train else windows(length, config.window, config.stride)
         return (context.part(*cut) for cut in cuts)

@@ -98,10 +98,13 @@ class Files(Sources[Content]):
     distinct: bool = False
 
     def read(self, bad_examples: BadExamples) -> Content:
-        result, sizes, ids = Squad([], []), [], set[str]()
+        result = Squad([], [])
+        sizes = []
+        ids = set[str]()
         for source in self.sources:
             squad = source.read(bad_examples).squad
-            before, count = len(result.contexts), len(result.questions)
+            before = len(result.contexts)
+            count = len(result.questions)
             for question in squad.questions:
                 if self.distinct and question.id in ids:
                     bad_examples.reject(REPEATED, f"{source.place} {question.id!r}")
@@ -135,7 +138,9 @@ class HeldOut:
         return self.source.place
 
     def identity(self) -> Any:
-        source, size, seed = self.source.identity(), self.size, self.seed
+        source = self.source.identity()
+        size = self.size
+        seed = self.seed
         return {"held_out": size, "seed": seed, "split": self.split, "source": source}
 
     def read(self, bad_examples: BadExamples) -> Content:
@@ -183,7 +188,8 @@ class Supervised:
                 yield question
 
         window = {"train": TRAIN_WINDOW, "dev_oracle": DEV_WINDOW}.get(self.split)
-        width, answered = window or SUPERVISED_WORDS, window is not None
+        width = window or SUPERVISED_WORDS
+        answered = window is not None
         squad = supervise(questions(), width, self.seed, bad_examples, self.rule, answered=answered)
         if self.split == "train":
             return Content(squad)
@@ -221,7 +227,8 @@ def _named_source(config: "DataConfig", split: Split, rule: Rule) -> Source:
     """The source that a config names for a split."""
 
     def files(folder: Path, names: str) -> Source:
-        train, key = split == "train", f"data.{split}"
+        train = split == "train"
+        key = f"data.{split}"
         file_names = [*(config.train_files if train else names_in(names, key, folder))]
         several = len(file_names) > 1
         existing = tuple(_files(config, folder, name, split, several) for name in file_names)

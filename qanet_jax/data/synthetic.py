@@ -185,7 +185,8 @@ def _facts(scene: Scene, setting: dict[str, str], draw: _Draw) -> list[_Fact]:
 
 def _write(sentences: list[tuple[str, dict[str, str]]]) -> tuple[str, list[dict[str, int]]]:
     """The sentences as one text, and the offsets of each one's fields in it."""
-    text, offsets = "", []
+    text = ""
+    offsets = []
     for template, fields in sentences:
         text += " " if text else ""
         offsets.append(dict[str, int]())

@@ -24,7 +24,9 @@ from common_jax.text.word_tokenizer import ENGLISH, Rule, split_words
 from qanet_jax.triviaqa_metrics import golds
 
 SUPERVISED_WORDS = 800  # of a document, searched for aliases (Joshi et al., section 6)
-TRAIN_WINDOW, DEV_WINDOW = 256, 400  # words (QANet, section 4.2)
+# words (QANet, section 4.2)
+TRAIN_WINDOW = 256
+DEV_WINDOW = 400
 
 # Identifies the output of `supervise` in fingerprints (`qanet_jax.data.prepare`).
 IDENTITY = recorded_identity(
@@ -121,7 +123,8 @@ def read_dataset(
     for number, row in enumerate(dataset.source(split, key), start=1):
         location = f"{dataset.name} {split}:{number}"
         try:
-            of_web, trivia = len(row["search_results"]["filename"]) > 0, _of_row(row)
+            of_web = len(row["search_results"]["filename"]) > 0
+            trivia = _of_row(row)
         except (KeyError, TypeError, IndexError) as error:
             raise UserError(
                 f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
@@ -178,7 +181,8 @@ def supervise(
             else:
                 rng = random.Random(f"{seed} {name}")
                 first = window_start(len(words), covered, width, rng) if match else 0
-                start, stop = words[first][0], words[min(first + width, len(words)) - 1][1]
+                start = words[first][0]
+                stop = words[min(first + width, len(words)) - 1][1]
                 answers = (Answer(match[0], match.start() - start),) if match else ()
                 number = len(squad.contexts)
                 squad.contexts.append(document.text[start:stop])
@@ -276,7 +280,8 @@ def _documents(
 
 
 def _of_line(node: Node) -> Trivia:
-    name, aliases = node.get("id", str), _distinct(*node.get("aliases", list[str]))
+    name = node.get("id", str)
+    aliases = _distinct(*node.get("aliases", list[str]))
     documents = (Document(name, node.get("context", str)),)
     return Trivia(name, node.get("question", str), aliases, aliases, False, documents)
 
