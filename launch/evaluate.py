@@ -92,7 +92,7 @@ def main(argv: list[str]) -> None:
     elif args.predictions is None or args.data is None:
         parser.error("--task needs --predictions and --data")
     else:
-        from qanet_jax.score import score_files
+        from qanet_jax.answer_files import score_files
 
         values = score_files(args.predictions, args.data, args.adversarial)
     lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())

@@ -1,4 +1,5 @@
-"""Files of answers to questions: {id: answer}, or rows of `id` and `answer` (`launch.predict`)."""
+"""Files of answers to questions, {id: answer} or rows of `id` and `answer` (`launch.predict`), and
+their scores."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,13 +7,73 @@ from pathlib import Path
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.object_rows import ObjectTable, read_scalar
+from common_jax.data.questions import QuestionTable, is_squad, read_tables
 from common_jax.data.tables import named_rows
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.json_files import Node, filled_lines, has_one_value, read_json
+from common_jax.text.squad import IMPOSSIBLE, is_impossible, question_id
+from qanet_jax.score import is_adversarial, score_squad
 
 _IDS = ("id", "qid")  # as in tables of questions
 _NEEDED = "needs one object, {id: answer, ...}, or rows of id and answer"
+
+
+def score_files(
+    predictions: str | Path, data: str | Path, adversarial: bool = False
+) -> dict[str, float]:
+    """Scores a file of predictions (`read_predictions`) on a file of SQuAD's format, or a table.
+
+    Returns the scores and the numbers of `questions`, of `unanswered` ones, and of `impossible`
+    ones if there are any, which are left out. Only the texts of answers are used, as in the
+    official scorer.
+
+    Args:
+      adversarial: whether `data` has variants of questions; files of adversarial SQuAD always do.
+
+    Raises:
+      UserError: if a file cannot be read or is malformed, or no question is answered.
+    """
+    answers = read_predictions(predictions)
+    golds, impossible = _read_golds(data)
+    unanswered = sum(key not in answers for key in golds)
+    if unanswered == len(golds):
+        raise UserError(f"{predictions}: no answer to any question of {data}")
+    metrics = score_squad(answers, golds, adversarial or is_adversarial(data))
+    counts = {"questions": len(golds), "unanswered": unanswered}
+    return metrics | counts | ({"impossible": impossible} if impossible else {})
+
+
+def _read_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
+    """The texts of the answers by question id, and the number of impossible questions."""
+    if not is_squad(Path(path)):
+        bad_examples = BadExamples("error", option="")
+        squad = read_tables([QuestionTable(Path(path))], bad_examples)
+        golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+        impossible = bad_examples.counts.get(IMPOSSIBLE, {"count": 0})["count"]
+    else:
+        golds, impossible = _read_squad_golds(path)
+    if not golds:
+        raise UserError(f"{path}: no question in it")
+    return golds, impossible
+
+
+def _read_squad_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
+    golds = dict[str, list[str]]()
+    impossible = 0
+    for number, article in enumerate(read_json(path).nodes("data")):
+        for paragraph_number, paragraph in enumerate(article.nodes("paragraphs")):
+            for question_number, question in enumerate(paragraph.nodes("qas")):
+                if is_impossible(question):
+                    impossible += 1
+                    continue
+                key = question_id(question, f"{number}.{paragraph_number}.{question_number}")
+                if key in golds:
+                    raise UserError(f"{question.place}: repeats the id {key!r}")
+                golds[key] = [answer.get("text", str) for answer in question.nodes("answers")]
+                if not golds[key]:
+                    raise UserError(f"{question.place}: no answers to score by")
+    return golds, impossible
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from common_jax.errors import UserError
+from common_jax.fields import named_class
 
 if TYPE_CHECKING:
     AnyPath = Path  # whose methods `BucketPath` has
@@ -24,6 +25,7 @@ GS = "gs://"
 HF = "hf://"
 DEMO = "demo:"
 NAMES = f"models also by name: {HF}OWNER/NAME@REVISION, {DEMO}NAME"
+_BUCKET_PATH = "common_jax.io.bucket:BucketPath"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/|$)")
 
@@ -38,9 +40,8 @@ def as_path(path: str | os.PathLike[str]) -> AnyPath:
     if (match := _SCHEME.match(text)) is None:
         return Path(text)
     if _BUCKET.match(text):
-        from common_jax.io.bucket import BucketPath
-
-        return BucketPath(text.rstrip("/"))
+        bucket_path = named_class(_BUCKET_PATH, PurePath, "bucket")  # imported only when needed
+        return bucket_path(text.rstrip("/"))
     scheme = match[1].lower()
     if scheme == "gs":
         raise UserError(f"{text}: write {GS}BUCKET/FOLDER")

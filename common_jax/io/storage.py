@@ -2,8 +2,11 @@
 
 import os
 
+from common_jax.fields import named_class
 from common_jax.io.folder import Folder
 from common_jax.io.paths import as_path, in_bucket
+
+_BUCKET_FOLDER = "common_jax.io.bucket_folder:BucketFolder"
 
 
 def folder_of(path: str | os.PathLike[str]) -> Folder:
@@ -14,7 +17,6 @@ def folder_of(path: str | os.PathLike[str]) -> Folder:
     """
     located = as_path(path)
     if in_bucket(located):
-        from common_jax.io.bucket_folder import BucketFolder  # slow to import
-
-        return BucketFolder(located)
+        bucket_folder = named_class(_BUCKET_FOLDER, Folder, "bucket")  # imported only when needed
+        return bucket_folder(located)
     return Folder(located)

@@ -9,9 +9,8 @@ from common_jax.deploy.predictor import Unanswered
 from common_jax.deploy.schema import Schema, Text
 from common_jax.errors import UserError
 from launch.predict.records import file_records, results_to
-from qanet_jax.answer_files import read_predictions
+from qanet_jax.answer_files import read_predictions, score_files
 from qanet_jax.reading import SpanAnswer
-from qanet_jax.score import score_files
 
 CONTEXT = "Ada and Bob sing."
 SCHEMA = Schema("Reading", (Text("context", "C"), Text("question", "Q")), "json")

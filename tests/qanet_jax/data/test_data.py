@@ -17,11 +17,12 @@ from common_jax.text.squad import Answer
 from common_jax.text.vocabulary import UNKNOWN
 from common_jax.text.word_tokenizer import split_words
 from launch.predict.records import JsonLines, file_records
+from qanet_jax.answer_files import score_files
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TokenizedText, windows
 from qanet_jax.models.base import WordsConfig
-from qanet_jax.score import is_adversarial, score_files
+from qanet_jax.score import is_adversarial
 from tests.common_jax.data.other_tools import COMPRESSIONS, json_lines, parquet
 from tests.families.data import corpora
 from tests.families.data.corpora import FACTS, QUESTIONS, TRAINED, reading, rows_of, write_squad
