@@ -9,22 +9,18 @@ batch; the first writes all files but checkpoints.
 
 import contextlib
 import dataclasses
-import functools
-import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from common_jax.config import TrainConfig
 from common_jax.data.batches import Batch, Batches, stream
 from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
-from common_jax.io.storage import folder_of
 from common_jax.numerics import recorded_variables
 from common_jax.training.best import comparable_score
 from common_jax.training.checkpoint import Checkpoints, Position, Restored
@@ -34,9 +30,11 @@ from common_jax.training.log import MetricsLog, Progress, require_trackers
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.preemption import PreemptionHandler
+from common_jax.training.preparation import prepare_on_all, require_metric, require_same_config
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import InitialState, TrainState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
+from common_jax.training.step_groups import group_steps
 from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
 from common_jax.versions import commit, versions
@@ -76,8 +74,8 @@ def train(
         that stays not finite; in all processes of a run, if possible.
       Interrupted: by SIGTERM or SIGINT; the last step is saved.
     """
-    _require_same_config(task.config)
-    _require_metric(task)
+    require_same_config(task.config)
+    require_metric(task)
     broadcast_from_first(lambda: require_trackers(task.config.train.tracker_names))
     mesh = make_mesh(task.config.mesh)
     try:
@@ -96,35 +94,6 @@ def train(
                     return run.finish(run.take_steps(), command)
     finally:
         workdir.release()
-
-
-def _require_metric(task: Task) -> None:
-    """Raises UserError if the task does not have the metric that selects the best checkpoint."""
-    metric = task.config.train.best_metric
-    if metric not in task.metric_names:
-        names = " | ".join(task.metric_names)
-        raise UserError(f"train.best_metric={metric!r}: must be {names}")
-
-
-def prepare_on_all(task: Task, workers: int | None = None) -> None:
-    """Prepares the corpus in all processes."""
-    prepare = functools.partial(task.prepare, *[] if workers is None else [workers])
-    folder_of(task.config.data.cache_dir).fill(
-        first=lambda: broadcast_from_first(prepare), every=lambda: gather_from_all(prepare)
-    )
-
-
-def _require_same_config(config: Any) -> None:
-    """Checks that all processes have the same config and versions."""
-    version_fields = {f"the version of {name}": version for name, version in versions().items()}
-    local = json.loads(json.dumps({**flat(to_mapping(config)), **version_fields}))  # as it is sent
-    first = broadcast_from_first(lambda: local)
-
-    def check() -> None:
-        if differing := [name for name in local if local[name] != first.get(name)]:
-            raise UserError(f"differs from the first process in {', '.join(differing)}")
-
-    gather_from_all(check)
 
 
 class _Run:
@@ -408,33 +377,3 @@ class _Run:
             f"(train.max_bad_steps); {saved}; a smaller optimizer.learning_rate may help; the "
             f"batch had examples {', '.join(map(str, examples))} of train"
         )
-
-
-def group_steps(
-    stream: Iterable[tuple[Position, Batch]], step: int, config: TrainConfig
-) -> Iterator[tuple[Position, list[Batch]]]:
-    """Groups batches for dispatches of `train.steps_per_call` steps, or one.
-
-    The batches of a group have one shape, and only the last may be followed by a log line, a
-    validation, a save or the end. Groups depend on the step numbers and shapes alone, so that a
-    resumed run has the same.
-
-    Args:
-      stream: ((epoch, batch) of the next batch, this batch).
-      step: steps already taken.
-    """
-    intervals = (config.log_every, config.evaluate_every, config.checkpoint_every, config.steps)
-    group: list[tuple[Position, Batch]] = []
-    complete = step % config.steps_per_call == 0
-    for number, item in enumerate(stream, start=step + 1):
-        group.append(item)
-        if number % config.steps_per_call:
-            complete = complete and not any(number % every == 0 for every in intervals)
-            continue
-        shapes = {tuple((k, v.shape) for k, v in batch.items()) for _, batch in group}
-        if complete and len(shapes) == 1:
-            yield group[-1][0], [batch for _, batch in group]
-        else:
-            yield from ((following, [batch]) for following, batch in group)
-        group = []
-        complete = True

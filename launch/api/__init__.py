@@ -5,14 +5,18 @@ Results display themselves in a notebook. A user's mistake raises `UserError`. C
 interruption of a notebook, saves a run and raises `Interrupted`.
 """
 
-from common_jax.errors import Interrupted, UserError
-from launch.api.comparison import Comparison, compare
-from launch.api.configs import Config, config
-from launch.api.evaluation import EvaluationResult, evaluate
-from launch.api.explanation import Explanation, explain, load
-from launch.api.runs import Run, train
-from launch.api.sweeps import Sweep, plan_sweep, sweep
-from launch.trials.executor import Executor
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from common_jax.errors import Interrupted, UserError
+    from launch.api.comparison import Comparison, compare
+    from launch.api.configs import Config, config
+    from launch.api.evaluation import EvaluationResult, evaluate
+    from launch.api.explanation import Explanation, explain, load
+    from launch.api.runs import Run, train
+    from launch.api.sweeps import Sweep, plan_sweep, sweep
+    from launch.trials.executor import Executor
 
 __all__ = [
     "Comparison",
@@ -33,3 +37,44 @@ __all__ = [
     "sweep",
     "train",
 ]
+
+_MODULES = {  # imported when one of their names is used: a command needs few of them
+    "common_jax.errors": (
+        "Interrupted",
+        "UserError",
+    ),
+    "launch.api.comparison": (
+        "Comparison",
+        "compare",
+    ),
+    "launch.api.configs": (
+        "Config",
+        "config",
+    ),
+    "launch.api.evaluation": (
+        "EvaluationResult",
+        "evaluate",
+    ),
+    "launch.api.explanation": (
+        "Explanation",
+        "explain",
+        "load",
+    ),
+    "launch.api.runs": (
+        "Run",
+        "train",
+    ),
+    "launch.api.sweeps": (
+        "Sweep",
+        "plan_sweep",
+        "sweep",
+    ),
+    "launch.trials.executor": ("Executor",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,8 +11,8 @@ from common_jax.deploy.parameters import starting_parameters
 from common_jax.document import Section
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.training.config import default_workdir
-from common_jax.training.loop import prepare_on_all
 from common_jax.training.loop import train as take_steps
+from common_jax.training.preparation import prepare_on_all
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores, Task

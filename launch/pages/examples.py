@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from common_jax.compare.evaluation import Evaluation, ScoredExample
 from common_jax.compare.runs import NoCorpusError
-from common_jax.deploy import load
 from common_jax.document import Cell, Element, Section, Table
 from common_jax.errors import UserError
 
@@ -93,6 +92,8 @@ def differing(evaluations: Sequence[Evaluation]) -> list[Element]:
 
 def _drawn(evaluation: Evaluation, example: ScoredExample) -> tuple[str, Sequence[Element]]:
     """A run's answer for an example, and the pictures of its attention."""
+    from common_jax.deploy import load
+
     run = evaluation.run
     try:
         (answer,) = load(run.workdir.path, explain=True).predict([example.line])

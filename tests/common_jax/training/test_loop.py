@@ -27,6 +27,7 @@ from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
+from common_jax.training.step_groups import group_steps
 from tests.launch.tiny_runs import lines, numbers
 from tests.toy import Toy, ToyConfig, changed
 
@@ -369,6 +370,6 @@ def test_groups_of_steps(start, widths, groups):
     rhythm = {"evaluate_every": 12, "checkpoint_every": 12, "log_every": 6}
     config = TrainConfig(steps=12, steps_per_call=4, **rhythm)
     batches = [((0, i + 1), {"x": np.zeros((2, width))}) for i, width in enumerate(widths)]
-    calls = list(loop.group_steps(batches, start, config))
+    calls = list(group_steps(batches, start, config))
     assert [len(batches) for _, batches in calls] == groups
     assert [following for following, _ in calls] == [(0, i) for i in np.cumsum(groups)]

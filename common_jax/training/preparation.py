@@ -1,0 +1,42 @@
+"""What all processes of a run check and prepare before it begins."""
+
+import functools
+import json
+from typing import Any
+
+from common_jax.errors import UserError
+from common_jax.fields import to_mapping
+from common_jax.io.storage import folder_of
+from common_jax.training.identity import flat
+from common_jax.training.multihost import broadcast_from_first, gather_from_all
+from common_jax.training.task import Task
+from common_jax.versions import versions
+
+
+def require_metric(task: Task) -> None:
+    """Raises UserError if the task does not have the metric that selects the best checkpoint."""
+    metric = task.config.train.best_metric
+    if metric not in task.metric_names:
+        names = " | ".join(task.metric_names)
+        raise UserError(f"train.best_metric={metric!r}: must be {names}")
+
+
+def prepare_on_all(task: Task, workers: int | None = None) -> None:
+    """Prepares the corpus in all processes."""
+    prepare = functools.partial(task.prepare, *[] if workers is None else [workers])
+    folder_of(task.config.data.cache_dir).fill(
+        first=lambda: broadcast_from_first(prepare), every=lambda: gather_from_all(prepare)
+    )
+
+
+def require_same_config(config: Any) -> None:
+    """Checks that all processes have the same config and versions."""
+    version_fields = {f"the version of {name}": version for name, version in versions().items()}
+    local = json.loads(json.dumps({**flat(to_mapping(config)), **version_fields}))  # as it is sent
+    first = broadcast_from_first(lambda: local)
+
+    def check() -> None:
+        if differing := [name for name in local if local[name] != first.get(name)]:
+            raise UserError(f"differs from the first process in {', '.join(differing)}")
+
+    gather_from_all(check)
