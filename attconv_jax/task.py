@@ -196,6 +196,8 @@ class SentenceClassification(WordLevelTask[Config]):
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        """Shape and type of the arrays of the model, with letters for symbolic dims: those of an
+        answer (`Service.inputs`)."""
         texts = TEXTS[: self.config.data.texts]
         dims = dict(zip(texts, ("B, T", "B, S"), strict=False))
         dims |= {column.name: column.dims(dims) for column in self._columns}

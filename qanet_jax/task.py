@@ -192,6 +192,8 @@ class SpanExtraction(WordLevelTask[Config]):
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        """Shape and type of the arrays of the model, with letters for symbolic dims: those of an
+        answer (`Service.inputs`)."""
         config = self.config
         inputs: dict[str, tuple[str, Any]] = {}
         dims = dict(zip(TEXTS, ("B, N", "B, M"), strict=True))

@@ -1,6 +1,6 @@
 """Only the reader and the writer of run folders name the files of a run.
 
-An export has two of these files too, which its format names; by a third it recognises a run.
+An export shares the names of two of these files; by a third its format recognises a run.
 """
 
 import ast
@@ -12,7 +12,8 @@ from tests.test_layers import FILES, ROOT
 NAMED_BY = {
     "common_jax/training/run_folder.py": None,  # all
     "common_jax/training/run_writer.py": None,
-    "common_jax/deploy/format.py": {"config.json", "vocabulary", "checkpoints"},
+    "common_jax/file_names.py": {"config.json", "vocabulary"},
+    "common_jax/deploy/format.py": {"checkpoints"},
 }
 # A file counts in any text, messages included; a folder, whose name is a word, only in a path
 # or as a constant.

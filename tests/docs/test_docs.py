@@ -58,7 +58,9 @@ def parsers(monkeypatch):
     compiled = [option for option in options.values() if option.compiled or option.decoding]
     monkeypatch.setattr(cli.Parser, "parse_known_args", parse_known_args)
     monkeypatch.setattr(predict, "_model", lambda argv: (None, [*options.values()]))
-    monkeypatch.setattr(export, "_options", lambda argv: compiled)
+    formats = {"ctranslate2": ""}
+    predictor = types.SimpleNamespace(options=compiled, formats=formats)
+    monkeypatch.setattr(export, "_predictor", lambda argv: predictor)
     monkeypatch.setattr(evaluate, "_decoding_options", lambda argv: [])  # of a run that is not here
     monkeypatch.chdir(ROOT)
 

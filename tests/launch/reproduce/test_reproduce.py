@@ -12,6 +12,7 @@ import jax
 import pytest
 
 from common_jax.deploy import load
+from common_jax.deploy.format import Export
 from common_jax.training import run_writer
 from launch.reproduce import __main__ as reproduce
 from launch.train import __main__ as train
@@ -215,7 +216,7 @@ def test_a_rows_model_is_kept_as_an_export_that_scores_as_its_run(folders, monke
     assert kept == {"row": "light", "seed": 0, "metrics": result["metrics"]}
     answers = load(models / "light").predict(["a dog runs\ta cat sleeps"])
     assert next(iter(answers)).label in ("entailment", "neutral", "contradiction")
-    assert "bfloat16" in (models / "light" / "README.md").read_text()
+    assert Export(models / "light").manifest.format == "safetensors"
     capsys.readouterr()
     line = fails(monkeypatch, capsys, [*argv, "nothing"], reproduce.main)
     assert "--keep_model nothing: the rows with trials are bi-CNN | light" in line
