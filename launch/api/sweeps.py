@@ -152,7 +152,7 @@ def plan_sweep(
         else [*grid]
     )
     axes += [_axis(zipped)] if zipped else []
-    trials = grid_trials(chosen.file, chosen.overrides, axes, seeds, folder, systems)
+    trials = grid_trials(chosen.source, chosen.overrides, axes, seeds, folder, systems)
 
     # Errors come before the first training.
     with error_context("--out"):

@@ -15,7 +15,7 @@ from common_jax.deploy.configs import parse
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.io.paths import AnyPath
-from common_jax.training.config import read_config
+from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
 from launch.cli import system_files
@@ -123,7 +123,7 @@ def zipped_axis(texts: Sequence[str]) -> Axis:
 
 
 def grid_trials(
-    file: str,
+    file: str | ConfigFile,
     overrides: Sequence[str],
     axes: Sequence[Axis],
     seeds: int,
@@ -133,7 +133,7 @@ def grid_trials(
     """All trials, with parsed configs; the seeds of one setting follow each other.
 
     Args:
-      file: `--config`, with its argument.
+      file: `--config`, with its argument; or the file, if it has been executed.
       overrides: of all trials.
       seeds: their number, counted up from the config's `train.seed`.
       folder: of the sweep.
@@ -142,16 +142,14 @@ def grid_trials(
     Raises:
       UserError: for an unknown or repeated field, or an invalid value.
     """
-    config_files = {
-        system: read_config(path) for system, path in system_files(file, systems).items()
-    }
+    config_files = _config_files(file, systems)
     swept = [field for axis in axes for field in axis.fields]
     first_point = itertools.chain(*(axis.points[0] for axis in axes))
     first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
     base = parse(next(iter(config_files.values())), [*overrides, *first])
     full_names = short_keys(type(base))
 
-    def full(key):
+    def full(key: str) -> str:
         return full_names.get(key, key)
 
     keys = [override.removeprefix("--config.").partition("=")[0] for override in overrides]
@@ -189,6 +187,15 @@ def grid_trials(
                 raise UserError("the same as another trial")
         trials[trial.name] = trial
     return list(trials.values())
+
+
+def _config_files(file: str | ConfigFile, systems: Sequence[str]) -> dict[str, ConfigFile]:
+    """The executed file of each system by its name; {"": file} for no systems."""
+    if isinstance(file, ConfigFile):
+        if not systems:
+            return {"": file}
+        file = file.name
+    return {system: read_config(path) for system, path in system_files(file, systems).items()}
 
 
 def require_own_folders(trials: Sequence[Trial]) -> None:

@@ -5,15 +5,18 @@ import logging
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from attconv_jax.data.text import tokenize
+from common_jax.errors import UserError
 from common_jax.training.identity import SEED
 from launch import api
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
-from tests.launch.commands import scores
+from tests.launch.commands import scores, toy_config
 from tests.launch.tiny_runs import result
 
 PAIR = "There are two red cups.\tThe shed has no cups."
@@ -160,3 +163,16 @@ def test_a_sweep_is_planned_as_the_command_plans_it(tmp_path):
     assert len(planned.unfinished) == 8 and planned.charts == [] and planned.runs == {}
     assert "<svg " not in planned._repr_html_()
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_config_file_is_executed_once(tmp_path, monkeypatch):
+    file = Path(toy_config(tmp_path))
+    log = tmp_path / "executed"
+    file.write_text(f"{file.read_text()}\nopen({str(log)!r}, 'a').write('x')\n")
+    config = api.config(str(file), {"train.steps": 3})
+    assert config.differences() == {"train.steps": (100_000, 3)}
+    assert api.plan_sweep(config, {"rate": [0.1, 0.2]}, seeds=2, out=tmp_path / "sweep").trials
+    monkeypatch.setattr("launch.api.runs.take_steps", Mock(side_effect=UserError("no step")))
+    with pytest.raises(UserError, match="no step"):
+        api.train(config, workdir=tmp_path / "run")
+    assert log.read_text() == "x"
