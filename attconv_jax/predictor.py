@@ -15,7 +15,7 @@ from common_jax.data.padding import Group, groups, padded
 from common_jax.deploy.answer import Answer, AttentionMap
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
 from common_jax.deploy.schema import Schema
-from common_jax.errors import UserError, error_context
+from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require, split_list
 from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.metrics.classification import log_odds
@@ -150,7 +150,7 @@ class SentenceClassifier(Predictor):
         settings = self._settings
         return schema_of(settings.texts, settings.ranking, settings.escaped_breaks)
 
-    def parse(self, line: str, place: str) -> Request:
+    def parse(self, line: str, place: str | Location) -> Request:
         """The words of a line's texts, and the arrays of the model's inputs."""
         count = self._settings.texts
         texts = [clean(text) for text in (line.split("\t") if count == 2 else [line])]

@@ -1,6 +1,7 @@
-"""The exceptions that end a command without a traceback."""
+"""The exceptions that end a command without a traceback, and locations in their messages."""
 
 import contextlib
+import dataclasses
 import signal
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -24,8 +25,24 @@ def missing_extra(need: str, extra: str, end: str = "") -> UserError:
     return UserError(f"{need} needs the extra {extra} ({install}){end}")
 
 
+@dataclasses.dataclass(frozen=True)
+class Location:
+    """A line of a file, for messages: "FILE:LINE" as text.
+
+    Attributes:
+      file: its name, or what else has the lines.
+      line: from 1.
+    """
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
 @contextlib.contextmanager
-def error_context(place: str | PurePath) -> Iterator[None]:
+def error_context(place: str | PurePath | Location) -> Iterator[None]:
     """Prefixes the message of a UserError with its location."""
     try:
         yield

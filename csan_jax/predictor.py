@@ -13,7 +13,7 @@ from common_jax.data.padding import groups, padded, padded_width
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
 from common_jax.deploy.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
-from common_jax.errors import UserError
+from common_jax.errors import Location, UserError
 from common_jax.fields import require
 from common_jax.text.cleaning import clean, with_blanks
 from csan_jax.data import JOINT, SEPARATE
@@ -178,7 +178,7 @@ class Translator(Predictor):
         target = vocabulary[-1].size
         return {"source_embedding": source, "target_embedding": target, "output_embedding": target}
 
-    def parse(self, line: str, place: str) -> Sentence:
+    def parse(self, line: str, place: str | Location) -> Sentence:
         text = clean(line)
         text = with_blanks(text) if self._settings.white_space == "blanks" else text
         return Sentence(*self._source.encode([text.strip()], workers=1))

@@ -23,7 +23,7 @@ from common_jax.deploy.schema import (
     array,
     record,
 )
-from common_jax.errors import UserError
+from common_jax.errors import Location, UserError
 from common_jax.fields import require
 from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
 from common_jax.io.copies import local_copy
@@ -169,11 +169,9 @@ class QuestionAnswerer(Predictor):
         """Whether all lines are read before the first answer: with a file of vectors."""
         return bool(self._vectors)  # one pass over the file
 
-    def parse(self, line: str, place: str) -> "_Request":
+    def parse(self, line: str, place: str | Location) -> "_Request":
         """The texts of a line {"context": ..., "question": ...}, with an optional "id"."""
-        source, _, number = place.rpartition(":")
-        location = (source, int(number)) if number.isdecimal() else (place,)
-        return _Request.of(line, *location, rule=self._vocabulary.rule)
+        return _Request.of(line, place, self._vocabulary.rule)
 
     def answers(self, requests: Sequence["_Request"]) -> Iterator[SpanAnswer]:
         self._look_up(_words(requests))
@@ -343,12 +341,12 @@ class _Request:
         return len(self.context.words), len(self.question.words)
 
     @classmethod
-    def of(cls, line: str, source: str, number: int | None = None, *, rule: Rule) -> "_Request":
+    def of(cls, line: str, place: str | Location, rule: Rule) -> "_Request":
         """
         Raises:
           UserError: for an invalid request, or a text without a word.
         """
-        request = parse_json(clean(line), source, number)
+        request = parse_json(clean(line), place)
         context, question = (request.get(name, str) for name in QuestionAnswerer.fields)
         id_field = {"id": request.value["id"]} if "id" in request.value else {}
         if id_field:

@@ -22,7 +22,7 @@ from common_jax.deploy.answer import Answer
 from common_jax.deploy.arrivals import arriving
 from common_jax.deploy.memory_maps import nearly_used_up
 from common_jax.deploy.schema import Schema, Text
-from common_jax.errors import UserError
+from common_jax.errors import Location, UserError
 from common_jax.io.threads import threaded_map
 from common_jax.text.cleaning import warn_if_overlong
 
@@ -198,7 +198,7 @@ class Input(NamedTuple):
     An input that could not be read is `Unanswered`.
     """
 
-    place: str
+    place: str | Location
     value: str | Mapping[str, Any] | Unanswered
 
 
@@ -261,7 +261,7 @@ class Predictor(abc.ABC):
         """
 
     @abc.abstractmethod
-    def parse(self, line: str, place: str) -> ParsedLine:
+    def parse(self, line: str, place: str | Location) -> ParsedLine:
         """Tokenizes an input line.
 
         Args:
@@ -288,7 +288,8 @@ class Predictor(abc.ABC):
         Raises:
           UserError: for an invalid line, after the answers to those before it.
         """
-        inputs = (Input(f"{source}:{number}", line) for number, line in enumerate(lines, start=1))
+        numbered = enumerate(lines, start=1)
+        inputs = (Input(Location(source, number), line) for number, line in numbered)
         chunks = self.chunks(inputs, waits=isinstance(lines, Sequence))
         for result in itertools.chain.from_iterable(map(self.results, chunks)):
             if isinstance(result, Unanswered):
@@ -325,7 +326,7 @@ class Predictor(abc.ABC):
         for line in read:
             yield line if isinstance(line, Unanswered) else next(answers)
 
-    def _answered(self, lines: Sequence[tuple[str, Any]]) -> list[Answer | Unanswered]:
+    def _answered(self, lines: Sequence[tuple[str | Location, Any]]) -> list[Answer | Unanswered]:
         """The answers to parsed lines with their locations; halves the list until only lines that
         are too long alone are unanswered."""
         try:
@@ -336,7 +337,7 @@ class Predictor(abc.ABC):
         half = len(lines) // 2
         return [*self._answered(lines[:half]), *self._answered(lines[half:])]
 
-    def _read_input(self, place: str, value: Any) -> Any:
+    def _read_input(self, place: str | Location, value: Any) -> Any:
         """The parsed line, or why it cannot be used."""
         if isinstance(value, Unanswered):
             return value
@@ -352,7 +353,7 @@ class Predictor(abc.ABC):
         """The longest texts of training, as `ParsedLine.lengths`; 0 or absent if unknown."""
         return ()
 
-    def warn_if_overlong(self, place: str, line: ParsedLine) -> None:
+    def warn_if_overlong(self, place: str | Location, line: ParsedLine) -> None:
         """Logs texts far longer than any in training."""
         for length, longest in zip(line.lengths, self.longest, strict=False):
             warn_if_overlong(place, length, longest)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from common_jax.errors import UserError
+from common_jax.errors import Location, UserError
 
 JsonSchema = dict[str, Any]  # of the 2020-12 draft, which OpenAPI 3.1 uses
 STRING: JsonSchema = {"type": "string"}
@@ -120,7 +120,7 @@ class Schema:
         item = record(fields) | {"additionalProperties": self.line == "json"}
         return {"anyOf": [{"type": "string", "description": self._form()}, item]}
 
-    def to_line(self, value: Any, place: str) -> str:
+    def to_line(self, value: Any, place: str | Location) -> str:
         """The line of an input: a string, which is the line, or an object of the texts.
 
         A string that is a JSON object is read as one; its other fields are ignored. Line breaks,
@@ -177,7 +177,7 @@ def object_in(line: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _require_complete(text: str, place: str) -> str:
+def _require_complete(text: str, place: str | Location) -> str:
     """The text; raises UserError for an unpaired surrogate, which UTF-8 cannot have."""
     try:
         text.encode()

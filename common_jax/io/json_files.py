@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.bad_examples import BadExamples
-from common_jax.errors import UserError
+from common_jax.errors import Location, UserError
 from common_jax.io.files import decode_line, read_lines, read_raw_lines
 from common_jax.io.paths import AnyPath
 
@@ -99,7 +99,7 @@ def read_json_lines(path: str | Path, bad_examples: BadExamples) -> Iterator[Nod
     """
 
     def parse(line: bytes, number: int) -> Node:
-        return parse_json(decode_line(line, path, number), path, number)
+        return parse_json(decode_line(line, path, number), Location(str(path), number))
 
     for number, line in enumerate(read_raw_lines(path), start=1):
         if line.strip() and (node := bad_examples.parse(parse, line, number)):
@@ -137,21 +137,21 @@ def has_one_value(path: str | Path) -> bool:
         return True
 
 
-def parse_json(text: str, file: str | AnyPath, line: int | None = None) -> Node:
+def parse_json(text: str, file: str | AnyPath | Location) -> Node:
     """Parses a JSON text.
 
     Args:
-      file: the location for error messages.
-      line: its line number, if the text is one line of several.
+      file: for error messages; the location of the text's first line if others are before it.
 
     Raises:
       UserError: if it is not JSON, with line and column.
     """
-    location = str(file) if line is None else f"{file}:{line}"
+    location = str(file)
+    name, first = (file.file, file.line) if isinstance(file, Location) else (file, 1)
     try:
         return Node(json.loads(text, object_pairs_hook=_object), location)
     except json.JSONDecodeError as error:
-        place = f"{file}:{(line or 1) + error.lineno - 1}:{error.colno}"
+        place = f"{name}:{first + error.lineno - 1}:{error.colno}"
         raise UserError(f"{place}: not JSON ({error.msg})") from error
     except RecursionError as error:
         raise UserError(f"{location}: not JSON that can be read (nested too deeply)") from error

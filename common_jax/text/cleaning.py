@@ -4,6 +4,8 @@ import logging
 import re
 import unicodedata
 
+from common_jax.errors import Location
+
 FAR = 2  # times the longest text of training
 
 _BOM = "\ufeff"
@@ -33,7 +35,7 @@ def with_blanks(text: str) -> str:
     return text if text.isprintable() else _OTHER_SPACE.sub(" ", text)
 
 
-def warn_if_overlong(place: str, length: int, longest: int) -> None:
+def warn_if_overlong(place: str | Location, length: int, longest: int) -> None:
     """Logs a text far longer than any in training.
 
     Args:

@@ -22,7 +22,7 @@ from common_jax.data.tables import Table
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import Input, Unanswered
 from common_jax.deploy.schema import Schema, object_in
-from common_jax.errors import UserError
+from common_jax.errors import Location, UserError
 from common_jax.fields import require
 from common_jax.io.files import decode_line, ending, lines_of, read_raw_lines
 from common_jax.io.json_files import read_json
@@ -72,7 +72,7 @@ class LineRecords(Records):
 
     def __iter__(self) -> Iterator[Record]:
         for number, line in enumerate(self.lines, start=1):
-            location = f"{self.place}:{number}"
+            location = Location(self.place, number)
             try:
                 text = decode_line(line.rstrip(b"\r\n"), self.place, number)
                 text = text.removeprefix("\ufeff") if number == 1 else text

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from common_jax.errors import UserError
+from common_jax.errors import Location, UserError
 from common_jax.io.json_files import parse_json
 
 KINDS = {
@@ -74,4 +74,4 @@ def test_a_default_is_for_what_is_not_there():
 
 def test_two_values_of_one_name_are_not_a_choice():
     with pytest.raises(UserError, match=r"^FILE:7: not JSON .*\(two values of 'b'\)$"):
-        parse_json('{"a": [{"b": 1, "c": 2, "b": 1}]}', "FILE", 7)
+        parse_json('{"a": [{"b": 1, "c": 2, "b": 1}]}', Location("FILE", 7))
