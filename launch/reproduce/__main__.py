@@ -2,22 +2,17 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from common_jax.errors import UserError, error_context
+from common_jax.errors import UserError
 from common_jax.fields import suggestion
-from common_jax.io.atomic import replace_text, write_json, writing
+from common_jax.io.atomic import replace_text
 from launch.cli import Parser, command_line, configure_logging, disk_path, positive, run
-from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
 from launch.trials.executor import Executor, add_executor
-from launch.trials.train import train
 
 if TYPE_CHECKING:
-    from common_jax.document import Report
-    from launch.reproduce.claims import Judged
-    from launch.reproduce.results import TableResults
     from launch.reproduce.spec import Scale, TableSpec
     from launch.trials.trials import Trial
 
@@ -117,57 +112,40 @@ def _make(
     data: Path,
     args: argparse.Namespace,
 ) -> None:
-    """Trains and times the rows, and writes the page; exits with status 1 if trials are unfinished.
+    """Makes the table and prints what was written; exits with status 1 if trials are unfinished."""
+    from launch.reproduce.make import TableRequest, make
 
-    With `--keep` it also stores the page and the finished trials.
-    """
-    from launch.pages import html
-    from launch.reproduce.archive import keep, path_of, unpack
-    from launch.reproduce.claims import judged
-    from launch.reproduce.results import read_results
-
-    # Training and timing; an earlier page's speeds are used with its own trials only.
-    speed_only = spec.kind == "speed"
-    stored = STORED / spec.name / scale.name
-    notes = [] if speed_only else _train(spec, scale, trials, data, args)
-    complete = all(path_of(trial, stored).exists() for trial in trials)
-    same = not notes and (args.no_train or complete)
-    folders = [args.out, stored] if same else [args.out]
-    table = f"{spec.name} {scale.name}"
-    speeds = {} if args.no_speed else speeds_of(table, trials, scale.timed_steps, folders)
-
-    # The results, by finished trials; with --keep those that are stored.
-    results = read_results(spec, scale, trials, speeds, notes)
-    unfinished = [
-        trial.name
-        for trial, status in zip(trials, results.statuses, strict=True)
-        if status.state != "finished" and not speed_only
-    ]
-    finished = [trial for trial in trials if trial.name not in unfinished and not speed_only]
-    if args.keep and (args.no_train or not unfinished):
-        for trial in finished:
-            keep(trial, stored, data, scale)
-            unpack(trial, path_of(trial, stored))  # the page shows the stored, rounded results
-        results = read_results(spec, scale, trials, speeds, notes)
-
-    # The page, stored too once all trials have finished.
-    answers = answers_of(table, results, folders) if not unfinished else {}
-    verdicts = judged(results)
-    report = _report(results, verdicts, answers, args)
-    with writing(args.out):
-        _write(args.out, results, verdicts, report)
-        replace_text(args.out / "page.html", html.to_html(report))
+    made = make(
+        TableRequest(
+            spec=spec,
+            scale=scale,
+            trials=trials,
+            data=data,
+            out=args.out,
+            stored=STORED,
+            executor=None if args.no_train else Executor.of(args),
+            times=not args.no_speed,
+            keeps=args.keep,
+            command=_command(spec, scale, args),
+        )
+    )
     print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
-    if unfinished and not args.no_train:
-        names = ", ".join(unfinished)
-        print(f"{len(unfinished)} of {len(trials)} trials have not finished: {names}")
+    if made.unfinished and not args.no_train:
+        names = ", ".join(made.unfinished)
+        print(f"{len(made.unfinished)} of {len(trials)} trials have not finished: {names}")
         sys.exit(1)
-    if args.keep:
-        _write(stored, results, verdicts, report)
-        for name, values in ((SPEED, speeds), (ANSWERS, answers)):
-            if values:
-                write_json(stored / name, values)
-        print(f"stored {len(finished)} trials in {stored}")
+    if made.stored is not None:
+        print(f"stored {made.stored} trials in {STORED / spec.name / scale.name}")
+
+
+def _command(spec: "TableSpec", scale: "Scale", args: argparse.Namespace) -> str:
+    """The command that makes the page."""
+    options = {"scale": scale.name, "rows": args.rows, "seeds": args.seeds}
+    argv = [spec.name]
+    argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
+    if args.no_train:
+        argv.append("--no_train")
+    return command_line("reproduce", [*argv, "--data", "DIR", "--out", "OUT"])
 
 
 def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
@@ -218,68 +196,6 @@ def _parser() -> Parser:
     add("--keep_model", metavar="ROW", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")
     return parser
-
-
-def _train(
-    spec: "TableSpec",
-    scale: "Scale",
-    trials: Sequence["Trial"],
-    data: Path,
-    args: argparse.Namespace,
-) -> list[str]:
-    """Restores stored trials and, without `--no_train`, trains the others.
-
-    Returns: notes on stored trials that are not used.
-    """
-    from launch.reproduce.archive import restore
-    from launch.trials.trials import require_own_folders
-
-    with error_context("--out"):
-        require_own_folders(trials)
-    stored = STORED / spec.name / scale.name
-    notes: list[str] = []
-    if not scale.examples or (stored / ANSWERS).exists():  # predictions need a trained model
-        archives = [*STORED.glob("*/*/*/*.zip")]
-        notes = [
-            note for trial in trials if (note := restore(trial, stored, archives, data, scale))
-        ]
-    if not args.no_train:
-        train(trials, args.out / "results.csv", Executor.of(args), args.out)
-    return notes
-
-
-def _report(
-    results: "TableResults",
-    verdicts: Sequence["Judged"],
-    answers: Mapping[str, Any],
-    args: argparse.Namespace,
-) -> "Report":
-    """The page, with the command that makes it."""
-    from launch.reproduce.page import page
-
-    options = {"scale": results.scale.name, "rows": args.rows, "seeds": args.seeds}
-    argv = [results.spec.name]
-    argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
-    if args.no_train:
-        argv.append("--no_train")
-    argv += ["--data", "DIR", "--out", "OUT"]
-    return page(results, verdicts, command_line("reproduce", argv), answers.get("rows", {}))
-
-
-def _write(
-    folder: Path, results: "TableResults", verdicts: Sequence["Judged"], report: "Report"
-) -> None:
-    from launch.pages import markdown
-    from launch.reproduce.claim_tables import claims_csv
-    from launch.reproduce.results import to_csv
-    from launch.reproduce.statements import CLAIMS_FILE
-
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        markdown.write(folder / "page.md", report)
-        replace_text(folder / "table.csv", to_csv(results))
-        if verdicts:
-            replace_text(folder / CLAIMS_FILE, claims_csv(results, verdicts))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from launch.reproduce.archive import path_of, unpack
 from launch.reproduce.claim_tables import claims_csv
 from launch.reproduce.claims import judged
 from launch.reproduce.listing import stored_page
+from launch.reproduce.measurements import ANSWERS, SPEED
 from launch.reproduce.page import page
 from launch.reproduce.results import read_results
 from launch.reproduce.spec import read_table, read_tables
@@ -51,7 +52,7 @@ def unfounded(path, tables, out):
     for trial in trials:
         if (stored := path_of(trial, path.parent)).exists():
             unpack(trial, stored)
-    files = [path.parent / name for name in (reproduce.SPEED, reproduce.ANSWERS)]
+    files = [path.parent / name for name in (SPEED, ANSWERS)]
     speeds, answers = (json.loads(f.read_text()) if f.exists() else {} for f in files)
     results = read_results(spec, scale, trials, speeds, [])
     if scale.claims and spec.kind != "speed":
