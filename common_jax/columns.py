@@ -23,11 +23,15 @@ def parse_columns(
     """
     if not text:
         return {}
+
+    # FIELD=COLUMN for each field; columns without names follow the fields' order
     columns = [column.strip() for column in text.split(",")]
     if not any("=" in column for column in columns):
         columns = [f"{f}={c}" for f, c in itertools.zip_longest(fields, columns, fillvalue="")]
     pairs = [[part.strip() for part in column.partition("=")[::2]] for column in columns]
     numbered = {f: int(c) if re.fullmatch("-?[0-9]+", c) else c for f, c in pairs}
+
+    # every needed field has a column, and no two the same
     example = ",".join(f"{field}={number}" for number, field in enumerate(fields, start=1))
     needed = {*fields} - {*optional}
     named = [field for field, _ in pairs]

@@ -136,6 +136,8 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
     hints = field_types(kind)
     fields_by_name = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     values_by_name = {}
+
+    # each value, converted to the type of its field
     for name, value in values.items():
         key = f"{at}{name}"
         if name not in fields_by_name:
@@ -145,6 +147,8 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
             _require_group(value, key)
             section, value = _choice_class(section, fields_by_name[name], value, key)
         values_by_name[name] = _checked(section, value, key)
+
+    # the other fields need a default
     for name, field in fields_by_name.items():
         default = (field.default, field.default_factory)
         if name not in values_by_name and default == (dataclasses.MISSING,) * 2:
@@ -245,6 +249,8 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
     """A value checked against, and converted to, a field's type (`from_mapping` lists them)."""
     origin = typing.get_origin(kind)
     arguments = typing.get_args(kind)
+
+    # None, groups and lists, whose elements are checked in turn
     if type(None) in arguments:
         (inner,) = (argument for argument in arguments if argument is not type(None))
         return None if value is None else _checked(inner, value, key)
@@ -256,11 +262,15 @@ def _checked(kind: Any, value: Any, key: str) -> Any:
         return {k: _element(arguments[1], v, f"{key}.{k}") for k, v in value.items()}
     if origin is tuple and type(value) in (tuple, list):  # JSON has lists
         return tuple(_element(arguments[0], v, f"{key}[{n}]") for n, v in enumerate(value))
+
+    # one of a field's choices, of the same type
     if origin is Literal:
         choices = arguments
         good = any(value == choice and type(value) is type(choice) for choice in choices)
         require(good, f"{key}={value!r}: must be {' | '.join(map(str, choices))}")
         return value
+
+    # plain values; only an int converts to another type, float
     if type(value) is int and abs(value) > LARGEST:
         raise UserError(f"{key}: at most {LARGEST}")
     if kind is float and type(value) is int:

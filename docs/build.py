@@ -94,6 +94,7 @@ def loaded_from_elsewhere(site: Path) -> list[str]:
 def main(out: Path) -> None:
     """Builds the site into the folder `out`, which it replaces."""
     with tempfile.TemporaryDirectory() as folder:
+        # a warning, as of a broken link, fails the build
         config = write_sources(Path(folder))
         command = [
             sys.executable,
@@ -106,6 +107,8 @@ def main(out: Path) -> None:
         ]
         if subprocess.run(command).returncode:
             sys.exit("the manual was not built: see the warnings above")
+
+        # the site must load nothing from elsewhere before it replaces the old one
         site = Path(folder) / "site"
         use_own_shim(site)
         if wrong := loaded_from_elsewhere(site):

@@ -94,6 +94,8 @@ class ShuffledGroups(HoldOut):
         groups = np.frombuffer(self._groups, np.int32)
         sizes = np.bincount(groups)
         split_of = np.zeros(len(self._numbers), np.int8)
+
+        # whole groups in random order, until each split has its size
         names = sorted(self._numbers)
         random.Random(self._seed).shuffle(names)
         for split in range(1, len(self.splits) + 1):
@@ -102,6 +104,8 @@ class ShuffledGroups(HoldOut):
                 group = self._numbers[names.pop()]
                 split_of[group] = split
                 size += int(sizes[group])
+
+        # at least one group must remain to train on
         if not names:
             raise UserError(
                 f"data.holdout_size={self._size}: too many for {len(groups)} {self._unit} to train "

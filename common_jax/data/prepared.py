@@ -232,6 +232,7 @@ class PreparedData(abc.ABC):
             try:
                 fingerprint = builder.fingerprint()
             except UserError:
+                # raw files are missing: the recorded fingerprint, if its folder is prepared
                 recalled = files.recall(request)
                 if recalled is None:
                     raise
@@ -240,6 +241,7 @@ class PreparedData(abc.ABC):
                     raise
                 _log.warning("%s: missing; the corpus was prepared before", ", ".join(missing))
             else:
+                # recorded for runs without the raw files
                 if files.identities:
                     files.remember(request, fingerprint)
             return fingerprint

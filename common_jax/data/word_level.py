@@ -74,6 +74,8 @@ class WordLevelData(PreparedData):
         """As `PreparedData.report`, and the rule and the share of words with vectors."""
         super().report()
         _log.info("words.rule=%s splits the texts into words", self.vocabulary.rule)
+
+        # the share of distinct words that have a vector
         file = self.path / _COVERAGE
         if not file.exists():
             _log.info("no data.vectors: word vectors are trained from scratch")
@@ -83,10 +85,14 @@ class WordLevelData(PreparedData):
         share = 100 * (1 - coverage["found"]["missing"] / max(1, distinct))
         source = self.config.vectors
         _log.info("%.1f%% of %s distinct words have a vector in %s", share, f"{distinct:,}", source)
+
+        # the rows of the vector file that are left out
         if dropped := summary(coverage["dropped"]):
             _log.warning("%s: left out %s", source, dropped)
         if faulty := coverage.get("faulty"):
             _log.warning("%s: %d words have none, as their rows are left out", source, faulty)
+
+        # few covered tokens suggest another language or encoding
         covered, tokens = coverage.get("tokens", (1, 1))
         if covered < _LEAST_COVERAGE * tokens:
             _log.warning(
@@ -149,6 +155,8 @@ def given_vocabulary(
       UserError: if it has another rule, more ids than `rows`, or other vectors.
     """
     vocabulary = Vocabulary.load(folder)
+
+    # the same rule, and vectors that are fixed or trained as there
     if vocabulary.rule != rule:
         raise UserError(
             f"words.rule={rule}: {folder} has words of words.rule={vocabulary.rule}; set it to that"
@@ -157,6 +165,8 @@ def given_vocabulary(
         kind = "fixed" if rows else "trained"
         needed = "data.vectors and words.rows=0" if rows else "words.rows, and no data.vectors"
         raise UserError(f"{folder}: its word vectors are {kind}; set {needed}")
+
+    # ids that the tables have rows for
     if vocabulary.size > rows > 0:
         raise UserError(f"words.rows={rows}: {folder} has {vocabulary.size}; set it to that run's")
     if vocabulary.char_size > char_rows > 0:
@@ -164,6 +174,8 @@ def given_vocabulary(
             f"words.char_rows={char_rows}: {folder} has {vocabulary.char_size}; set it to that "
             "run's"
         )
+
+    # fixed vectors, of the same file, whose other words are added
     if vectors is None:
         return vocabulary
     if not vocabulary.has_vectors_of(vectors):

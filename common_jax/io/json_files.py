@@ -184,12 +184,16 @@ def _of_kind(value: Any, kind: Any, place: str) -> Any:
         raise UserError(f"{place}: {_kind_name(value)} where {_NAMES[outer]} is needed")
     if outer is str and (lone := _SURROGATE.search(value)):
         raise UserError(f"{place}: {lone[0]!r} is an unpaired surrogate")
+
+    # the names and values of an object
     if outer is dict and inner:
         values_by_name = {}
         for name, item in value.items():
             below = f"{place}[{name[:_NAME_LENGTH]!r}]"
             values_by_name[_of_kind(name, str, below)] = _of_kind(item, inner[1], below)
         return values_by_name
+
+    # the elements of a list or tuple
     if inner:
         kinds = inner if outer is tuple else inner * len(value)
         if len(value) != len(kinds):

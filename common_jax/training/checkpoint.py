@@ -122,6 +122,8 @@ class Checkpoints:
                 {"epoch": position[0], "batch": position[1], "data": self._data}
             ),
         )
+
+        # a step that is saved already only gets its metrics
         self._saving = step
         with self._writing():
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -147,6 +149,7 @@ class Checkpoints:
         """
         aside = self._set_damaged_aside()
         while (step := self.latest) is not None:
+            # a step is intact only if all processes could read it
             try:
                 restored = self._read(step, abstract)
                 damage = ""
@@ -240,6 +243,8 @@ class Checkpoints:
         if is_first():
             self._remove_unfinished()
         self._set_damaged_aside()
+
+        # the steps to keep: the newest, and the best on dev
         policies = ocp.checkpoint_managers.preservation_policy
         best = policies.BestN(
             get_metric_fn=self._comparable, n=1, keep_checkpoints_without_metrics=False

@@ -211,6 +211,7 @@ def task_on_files(
     Raises:
       UserError: as `read_task` and `parse`; for a field that names files.
     """
+    # only fields that describe the files can change
     _require_form(overrides)
     for key in map(key_of, overrides):
         if not key.startswith("data.") or key.removeprefix("data.") in _FILE_FIELDS:
@@ -218,12 +219,16 @@ def task_on_files(
     task = read_task(run, **data)
     if task.data is None:
         raise UserError(f"{run.path}: {type(task).__name__} reads no files")
+
+    # the run's config, with the files as its test split
     names = [files] if os.path.exists(files) else names_in(files, "--data", os.getcwd())
     config = to_config_dict(task.config)
     config.data.update({**task.data.other_test_fields, "source": "files", "dir": os.getcwd()})
     config.data.test = join_list(str(local_copy(expand_user(name)).absolute()) for name in names)
     config.data.train = config.data.train or config.data.test  # required, and not read
     config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))
+
+    # the task on these files, with the run's vocabulary
     task = type(task)(config)
     task.read_vocabulary(local_copy(run.vocabulary))
     task.prepare_as(vocabulary_from=run.vocabulary, splits=("test",), option=option)
@@ -247,6 +252,7 @@ def _parsed_flag(file: str, define: Callable[..., Any], arguments: Sequence[str]
         values(argv)
         return values["config"].value
     except (flags.Error, TypeError, ValueError) as error:
+        # an invalid value: the last line of the message, with the file as the user named it
         message = str(_unknown_system(error) or error)
         message = message.strip().splitlines()[-1]  # it may quote a whole traceback
         message = message.replace(config_file(file), file)
@@ -255,6 +261,7 @@ def _parsed_flag(file: str, define: Callable[..., Any], arguments: Sequence[str]
             message if message.startswith("flag") else f"--config={file}: {message}"
         ) from error
     except (Exception, SystemExit) as error:  # a user's file can raise anything
+        # an error of the file's own code: at its last line in the traceback
         path = config_file(file).partition(":")[0]
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
         at = f":{lines[-1]}" if lines else ""
@@ -273,11 +280,14 @@ def _unknown_system(error: BaseException) -> UnknownSystem | None:
 def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type) -> str:
     """An override with the full name of its key; raises UserError for an unknown key, a former one,
     or a group of keys."""
+    # the full name of the key
     key, _, value = override.removeprefix("--config.").partition("=")
     short = short_keys(kind)
     path = short.get(key, key)
     if current := former_keys(kind).get(key):
         raise UserError(f"config key {key!r} is now {current!r}")
+
+    # each segment must be a key of the group before it
     node: Any = config
     segments = path.split(".")
     for at, segment in enumerate(segments):
@@ -289,6 +299,8 @@ def _with_full_key(override: str, config: ml_collections.ConfigDict, kind: type)
             keys += [name[-1] for name in split if name[:-1] == segments[:at]]
             raise UserError(f"unknown config key {key!r}{suggestion(segment, keys)}")
         node = node[segment]
+
+    # a whole group cannot be set
     if isinstance(node, ml_collections.ConfigDict):
         raise UserError(f"config key {key!r} is a group of keys: {', '.join(sorted(node))}")
     return f"--config.{path}={value}"

@@ -36,10 +36,13 @@ def read_tsv(path: AnyPath) -> Results:
     Raises:
       UserError: if it cannot be read, or a line has a wrong index or number of columns.
     """
+    # the names of the columns
     lines = read_lines(path)
     head = next(lines, "").split("\t")
     if head[:2] != [INDEX, LENGTH] or len(head) < 3 or len({*head}) < len(head):
         raise UserError(f"{path}:1: needs the columns {INDEX}, {LENGTH} and results")
+
+    # a line for each example, in the order of the index
     rows = []
     for index, line in enumerate(lines):
         try:
@@ -51,5 +54,7 @@ def read_tsv(path: AnyPath) -> Results:
         rows.append(row)
     if not rows:
         raise UserError(f"{path}: no examples")
+
+    # an array for each result
     columns = np.array(rows).T
     return dict(zip(head[1:], columns[1:], strict=True))

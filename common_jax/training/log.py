@@ -66,10 +66,13 @@ class MetricsLog:
         """Opens the files to continue after step `start`; returns the lines of restarts and
         validations, the training time, and the number of steps that were not applied."""
         with writing(self._path):
+            # the file, without the lines of steps that are taken again
             lines = [line for line in run.metrics() if line["step"] <= start]
             replace_text(self._path, "".join(json.dumps(line) + "\n" for line in lines))
             self._file = folder_of(self._path.parent).append(self._path.name)
             self._files.callback(self._file.close)
+
+            # the trackers, which continue from the same step
             for name in self._names:
                 module = importlib.import_module(_TRACKERS)
                 tracker = module.open_tracker(name, run, start, self._config)
@@ -81,6 +84,8 @@ class MetricsLog:
             if start:
                 lines.append({"step": start, "resumed_from": start})
                 self._write_line(lines[-1])
+
+        # the totals up to that step
         seconds = max((line.get("wall_seconds", 0.0) for line in lines), default=0.0)
         bad_steps = sum(line.get("bad_steps", 0) for line in lines)
         return [x for x in lines if {"split", "resumed_from"} & x.keys()], seconds, bad_steps

@@ -79,10 +79,13 @@ def train(
     broadcast_from_first(lambda: require_trackers(task.config.train.tracker_names))
     mesh = make_mesh(task.config.mesh)
     try:
+        # the folder is claimed, so that no other command trains in it
         config = workdir.claim(task.config, new_schedule=new_schedule)
         task.config = config
         if finished := broadcast_from_first(lambda: workdir.finished(config)):
             return RunResult(finished, {})
+
+        # the run, whose end or error is recorded in the folder
         with workdir.recording_end():
             prepare_on_all(task)
             data = workdir.adopt_data(task)
@@ -123,12 +126,18 @@ class _Run:
         self.mesh = mesh
         self.preemption = preemption
         self.data = data
+
+        # the initial state, and where states are saved
         self.initial = InitialState(task, mesh)
         self.checkpoints = Checkpoints(workdir, config.best_metric, config.keep_checkpoints, data)
+
+        # the functions that evaluate during training and at its end
         self._dev_step = make_predict_step(task, mesh, final=False)
         self._final_step = self._dev_step  # if the two are equal, one function is compiled once
         if task.final_search:
             self._final_step = make_predict_step(task, mesh, final=True)
+
+        # timers, and the files to close
         self._stalls = StallTimer()
         self._files = contextlib.ExitStack()
         self._began = time.monotonic()
@@ -252,17 +261,22 @@ class _Run:
 
     def finish(self, stopped_early: bool, command: str) -> RunResult:
         """Scores the best checkpoint on dev and, once, on test, and writes the result."""
+        # the best checkpoint replaces the last state, whose memory is freed
         del self.state
         best = self.checkpoints.restore_best(self.initial.abstract)
         metric = self.config.best_metric
         self.progress.say(
             f"scoring the checkpoint of step {best.step}, the best on dev by {metric}"
         )
+
+        # all splits are scored by the final search, if the task has one
         params = best.state.inference_params
         scored = {}
         for split in self.task.splits:
             scored[split] = self._evaluated(params, split, self._final_step)
             self.workdir.write_scores(split, scored[split])
+
+        # the record of the run, its scores and what it ran on
         result = {
             "command": command,
             "steps": self.checkpoints.latest,

@@ -33,12 +33,15 @@ def read_state(path: AnyPath, abstract: Any, part: str = "") -> Any:
       UnreadableError: if Orbax cannot read it.
     """
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+        # names, shapes and types are compared first, so that an error can name the leaf
         try:
             tree = reader.metadata(path.absolute()).item_metadata.tree
             tree = {name: tree[name] for name in tree if part in ("", name)}
             require_same(str(path.parent), _leaves(tree), _leaves(abstract))
         except _UNREADABLE as error:
             raise _unreadable(path, error) from error
+
+        # the arrays, onto the shardings of `abstract`
         args = ocp.args.PyTreeRestore(
             item=abstract,  # type: ignore[call-arg]
             restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),  # type: ignore[call-arg]

@@ -136,12 +136,16 @@ class RunFolder:
         self._require_run()
         if not (self.config_file.exists() and self.has_begun):
             return
+
+        # the recorded run must be of the same task
         values = self.config()
         task = str(values.get("task"))
         if current_class(task) != config.task:
             raise UserError(
                 f"{self.path} holds a run of another task, {task}: choose another --workdir"
             )
+
+        # and its identity the same, except for a derived cooldown
         with error_context(self.config_file):
             old = identity(from_values(type(config), values))
         new = identity(config)

@@ -68,6 +68,7 @@ class RunWriter(RunFolder):
     def _claim(self, config: Any, new_schedule: bool) -> tuple[str, list[int]]:
         """Claims the folder; returns the content of the lock file, and the cooldown's start and
         length."""
+        # the lock, which one process at a time can hold
         self._require_run()
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -77,9 +78,12 @@ class RunWriter(RunFolder):
                     "or choose another --workdir"
                 )
         try:
+            # the folder must be of this run, whose recorded cooldown may govern
             self.require(config)  # under the lock
             cooldown = self._cooldown(config, new_schedule)
             values = to_mapping(_with_cooldown(config, cooldown))
+
+            # the config, in place of the end and the leftovers of an earlier start
             with writing(self.path):
                 self.end_file.unlink(missing_ok=True)
                 if not self.has_begun:  # of a start that failed
@@ -161,10 +165,13 @@ class RunWriter(RunFolder):
 
     @first_process_only
     def _adopt_data(self, task: Task, digests: Mapping[str, str]) -> None:
+        # a resumed run must have the data that it was trained on
         recorded = self.data_digests()
         if recorded is not None:
             require_same_data(digests, recorded, f"{self.path} was trained on", task)
             return
+
+        # without digests, these and the vocabulary are recorded
         parent = folder_of(self.path)
         with writing(self.path), parent.building(self.vocabulary.name) as folder:
             task.write_vocabulary(folder)

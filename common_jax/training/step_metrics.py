@@ -66,12 +66,17 @@ class MetricsWindow:
 
     def values(self, unit: str) -> dict[str, float | None]:
         """Means over the applied steps (None without any), throughput, and share of padding."""
+        # the values of all steps of the window
         calls = jax.device_get(self._metrics)
         steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
         seconds = time.monotonic() - self._began
+
+        # those that are not averaged
         rate = steps.pop("learning_rate")[-1]
         bad = steps.pop("bad_steps") > 0
         real, positions = (float(steps.pop(name).sum()) for name in ("real", "positions"))
+
+        # the means over the applied steps
         means = {
             name: float(values[~bad].mean()) for name, values in steps.items() if not bad.all()
         }

@@ -74,11 +74,15 @@ class TranslationData(PreparedData):
             meta = Corpus.open(folder / split).meta
             equal, pairs = meta.get("equal", (0, 1))
             files = getattr(self.config, split) or f"(held out of {self.config.train})"
+
+            # text that is cut into pieces already
             if 2 * (cut := meta.get("counts", {}).get("▁", 0)) > pairs:
                 raise UserError(
                     f"data.{split}={files}: {cut:,} of {pairs:,} pairs have ▁ (U+2581): already "
                     "cut into pieces, as by SentencePiece; use the text from before that"
                 )
+
+            # too many equal sides for a translation
             if equal > limit * pairs:
                 raise UserError(
                     f"data.{split}={files}: {equal:,} of {pairs:,} pairs have equal sides; set the "
@@ -95,12 +99,16 @@ class TranslationData(PreparedData):
             equal, pairs = meta.get("equal", (0, 1))
             counts = meta.get("counts", {})
             self._report_equal(split, equal, pairs)
+
+            # text with the marks of subword-nmt
             if 2 * counts.get("@@", 0) > pairs:
                 _log.warning(
                     "%s: %d of %d pairs have @@, as text that subword-nmt has cut into pieces; "
                     "scores are of these pieces; use the text from before that",
                     *(split, counts["@@"], pairs),
                 )
+
+            # white space that is read as blanks
             if spaces := counts.get("white_space"):
                 _log.info(
                     "%s: %d of %d pairs have tabs, NBSP, CR or other white space, read as blanks "

@@ -55,10 +55,14 @@ def pack(lengths: Int[np.ndarray, "n c"], widths: Sequence[int]) -> Packing:
     grid = lengths.max(0) + 1
     if (grid > np.asarray(widths) + 1).any() or min(widths) < 1:
         raise ValueError(f"pack: longest {lengths.max(0)}, over the widths {list(widths)}")
+
+    # the histogram of the examples' lengths
     count = np.bincount(_cells(lengths, grid))
     cells = count.nonzero()[0]
     kinds = np.stack(np.unravel_index(cells, grid), axis=1)
     templates = _Templates(kinds, count[cells], np.array(widths))
+
+    # templates of rows, until no example remains
     members = []
     repeats = []
     while templates.counts.any():
@@ -96,18 +100,24 @@ class _Templates:
         row = _Row(self._kinds[available], self.counts[available], self._widths)
         volume = self._volume(row)
         sampled = self._draw(row.counts)
+
+        # the largest example, then random ones up to the tail of the row
         row.add(int(volume.argmax()))
         for index in sampled:
             if (row.room <= _TAIL * self._mean).all():
                 break
             if row.counts[index] and (row.kinds[index] <= row.room).all():
                 row.add(index)
+
+        # the tail: the pairs that fill it best, until no example fits
         best = self._best(row.kinds, volume)
         while len(fits := row.fits()):
             rest = np.minimum(row.room - row.kinds[fits], self._grid - 1)
             volumes = volume[fits] + best[tuple(rest.T)]
             fits = fits[volumes == volumes.max()]
             row.add(int(fits[volume[fits].argmax()]))  # smaller ones fit into other rows too
+
+        # the template is repeated while its examples last
         kinds, used = np.unique(available[row.members], return_counts=True)
         times = int((self.counts[kinds] // used).min())
         self.counts[kinds] -= times * used
@@ -190,6 +200,7 @@ class PackedPlan(Plan):
         return self._kinds[self._kind[examples]]
 
     def epoch(self, epoch: int) -> Sequence[PlannedBatch]:
+        # the rows in random order, and the kinds of their examples
         random = epoch_random(self._seed, epoch)
         size = int(self.rows[0])
         rows = random.permutation(self._templates)
@@ -197,10 +208,14 @@ class PackedPlan(Plan):
         starts = (np.cumsum(self._sizes) - self._sizes)[rows]
         ends = np.cumsum(sizes)
         kinds = self._members[np.arange(ends[-1]) + np.repeat(starts - (ends - sizes), sizes)]
+
+        # each place in a row gets a random example of its kind
         examples = np.empty(len(kinds), np.int64)
         examples[np.argsort(kinds, kind="stable")] = np.concatenate(
             [random.permutation(same_kind) for same_kind in self._by_kind]
         )
+
+        # successive rows form a batch; the batches come in random order
         return PlannedEpoch(
             examples,
             bounds=np.append(0, ends)[[*range(0, len(rows), size), len(rows)]],

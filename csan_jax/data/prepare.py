@@ -121,12 +121,16 @@ class Builder:
     def _load(self, vocabulary: Path) -> tuple[Subwords, Subwords]:
         """The subword models of another run."""
         config = self._config
+
+        # the file of one joint model, or those of the two sides
         names = JOINT if config.joint_vocabulary else SEPARATE
         if not all((vocabulary / name).exists() for name in names):
             raise UserError(
                 f"data.joint_vocabulary={config.joint_vocabulary}: {vocabulary} has "
                 f"{', '.join(sorted(path.name for path in vocabulary.iterdir()))}"
             )
+
+        # the models, which must have the config's sizes
         models = [Subwords.load(vocabulary / name) for name in names]
         sizes = models[0].size, models[-1].size
         if sizes != config.vocab_sizes:

@@ -68,6 +68,8 @@ class Parallel:
         for number, lines in enumerate(itertools.zip_longest(*sides), start=1):
             if None in lines:
                 raise self._unequal(number - 1, lines.index(None))
+
+            # the usual case: text on both sides
             try:
                 source = clean(lines[0].decode())
                 target = clean(lines[1].decode())
@@ -76,6 +78,8 @@ class Parallel:
             if source and target:  # most lines; what follows rejects the others
                 yield Pair(f"{names[0]}:{number}", source, target)
                 continue
+
+            # other pairs: the fault for which they are rejected
             locations = [f"{name}:{number}" for name in names]
             texts = decode(zip(lines, locations, strict=True), bad_examples)
             yield from _valid(texts, locations, bad_examples)
