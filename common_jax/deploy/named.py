@@ -26,9 +26,9 @@ def located(path: str | AnyPath) -> AnyPath:
     """
     text = os.fspath(path)
     if text.startswith(HF):
-        from common_jax.deploy import hub
+        from common_jax.deploy.hub import download
 
-        return hub.download(text)
+        return download(text)
     return _demo(text.removeprefix(DEMO)) if text.startswith(DEMO) else as_path(path)
 
 

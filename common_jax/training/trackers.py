@@ -350,9 +350,9 @@ class MLflow:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "conv-attention")
         mlflow.set_experiment(name)
         tag = "conv_attention.id"
-        found = mlflow.search_runs(filter_string=f"tags.`{tag}`='{run.id}'", output_format="list")
+        runs = mlflow.search_runs(filter_string=f"tags.`{tag}`='{run.id}'", output_format="list")
         record = mlflow.active_run() or mlflow.start_run(
-            found[0].info.run_id if found else None, run_name=run.name, tags={tag: run.id}
+            runs[0].info.run_id if runs else None, run_name=run.name, tags={tag: run.id}
         )
         self._mlflow = mlflow
         self.location = f"experiment {name}, run {run.name}"

@@ -68,8 +68,8 @@ class LivePage:
           UserError: for a split that no run has, or a bucket that cannot be read.
         """
         # Runs with their state, without starts that failed and were taken up again.
-        found = {os.path.realpath(path): path for top in self._folders for path in find(top)}
-        runs = labelled([*found.values()])
+        by_path = {os.path.realpath(path): path for top in self._folders for path in find(top)}
+        runs = labelled([*by_path.values()])
         progress = dict(threaded_map(self._look, runs, _THREADS))
         begun = [run for run, now in progress.items() if now.steps]
         for run in begun:
@@ -140,15 +140,15 @@ class LivePage:
 def find(top: AnyPath) -> list[AnyPath]:
     """The folders of the runs at and below a folder; those of a sweep in its order, also before
     they begin."""
-    found: dict[AnyPath, None] = {}
+    folders: dict[AnyPath, None] = {}
     for folder, files in folder_of(top).walk(leaf=CONFIG):
         if CONFIG in files and EXPORT not in files:
-            found[folder] = None
+            folders[folder] = None
         elif (listed := list_file(folder / TRIALS)).name in files:
             with contextlib.suppress(UserError):  # a file of another program
                 names = read_json(listed).get("names", list[str])
-                found.update(dict.fromkeys(folder / TRIALS / name for name in names))
-    return [*found]
+                folders.update(dict.fromkeys(folder / TRIALS / name for name in names))
+    return [*folders]
 
 
 def seconds_left(lines: Sequence[Mapping[str, Any]], steps: int) -> float | None:
