@@ -21,7 +21,7 @@ from common_jax.io.atomic import replace_text, writing
 from common_jax.io.folder import COMMITTED
 from common_jax.io.paths import AnyPath
 from common_jax.io.storage import folder_of
-from common_jax.training.best import comparable_score
+from common_jax.training.best import best_step
 from common_jax.training.multihost import (
     broadcast_from_first,
     first_process_only,
@@ -30,6 +30,7 @@ from common_jax.training.multihost import (
 )
 from common_jax.training.restore import Position, UnreadableError, read_position, read_state
 from common_jax.training.run_folder import RunFolder
+from common_jax.training.saver import Saver
 from common_jax.training.state import TrainState
 from common_jax.training.task import Params
 
@@ -75,8 +76,8 @@ class Checkpoints:
         self._saved = folder_of(run.checkpoints)
         self._damaged = run.damaged
         self._data = data
-        self._comparable = functools.partial(comparable_score, name=best_metric)
-        self._saver: ocp.CheckpointManager | None = None  # created late: damaged steps break it
+        self._metric = best_metric
+        self._saver: Saver | None = None  # created late: damaged steps break it
         self._saving: int | None = None
         self._sealing: threading.Thread | None = None
         self._failure: Exception | None = None
@@ -96,14 +97,19 @@ class Checkpoints:
     @property
     @first_process_only
     def best(self) -> int | None:
-        """The best step by the dev metric; the newest if none was validated.
+        """The best step by the dev metric (`best_step`), of a finished run the step that it scored;
+        the newest if none was validated.
 
         Raises:
           UserError: if the metrics of a step are damaged.
         """
-        scores = {step: self._score(step) for step in self.steps}
-        scored = [(score, step) for step, score in scores.items() if score is not None]
-        return max(scored)[1] if scored else self.latest
+        steps = self.steps
+        best = best_step(((step, self._scores(step)) for step in steps), self._metric)
+        result = self._run.result() or {}
+        recorded = result.get("best_step")  # older code scored the newest of equal steps
+        if recorded in steps and result["steps"] == max(steps):
+            return recorded
+        return self.latest if best is None else best
 
     def save(
         self, state: TrainState, step: int, position: Position, metrics: dict[str, float] | None
@@ -237,33 +243,11 @@ class Checkpoints:
                 with contextlib.suppress(Exception):  # `wait` has raised it
                     saver.close()
 
-    def _make_saver(self) -> ocp.CheckpointManager:
-        _list_by_prefix()
-        _lock_by_files()
+    def _make_saver(self) -> Saver:
         if is_first():
             self._remove_unfinished()
         self._set_damaged_aside()
-
-        # the steps to keep: the newest, and the best on dev
-        policies = ocp.checkpoint_managers.preservation_policy
-        best = policies.BestN(
-            get_metric_fn=self._comparable, n=1, keep_checkpoints_without_metrics=False
-        )
-        return _Saver(
-            self._folder.absolute(),
-            options=ocp.CheckpointManagerOptions(
-                best_fn=self._comparable,  # without it Orbax writes no metrics
-                preservation_policy=policies.AnyPreservationPolicy(
-                    [policies.LatestN(self._keep), best]
-                ),
-                enable_background_delete=False,
-                todelete_subdir=_DELETED,
-                async_options=ocp.AsyncOptions(
-                    post_finalization_callback=self._seal_unfinished,
-                    create_directories_asynchronously=False,  # a failure there would hang
-                ),
-            ),
-        )
+        return Saver(self._folder, self._metric, self._keep, _DELETED, self._seal_unfinished)
 
     def _seal_unfinished(self) -> None:
         """Adds checksums before Orbax completes the step."""
@@ -348,12 +332,13 @@ class Checkpoints:
         folder = self._folder / str(step)
         return Restored(step, read_state(self._state(step), abstract), *read_position(folder))
 
-    def _score(self, step: int) -> float | None:
+    def _scores(self, step: int) -> dict[str, float] | None:
+        """The metrics of a step; None if it was not validated."""
         damage = self._find_damage(step, "metrics/")
         if damage:
             raise UserError(f"{self._folder / str(step)}: {damage}")
         path = self._metrics(step)
-        return self._comparable(json.loads(path.read_text())) if path.exists() else None
+        return json.loads(path.read_text()) if path.exists() else None
 
     def _state(self, step: int) -> AnyPath:
         return self._folder / str(step) / "state"
@@ -370,30 +355,3 @@ class Checkpoints:
             self._remove_unfinished()  # frees disk space
         safe = next((s for s in reversed(self._run.steps) if not self._find_damage(s)), None)
         return "; nothing is saved yet" if safe is None else f"; step {safe} is safely saved"
-
-
-class _Saver(ocp.CheckpointManager):
-    """Does not ask JAX's preemption service, which Orbax does in another thread for a past step;
-    the training loop does (`common_jax.training.preemption.PreemptionHandler`)."""
-
-    def reached_preemption(self, step: int) -> bool:
-        return False
-
-
-def _list_by_prefix() -> None:
-    """Makes Orbax (0.12) list by prefix, which is right in any bucket, without asking another
-    client, google-cloud-storage, with credentials of its own, whether the bucket has folders."""
-    from orbax.checkpoint._src.path import gcs_utils
-
-    gcs_utils.is_hierarchical_namespace_enabled = lambda path: False
-
-
-def _lock_by_files() -> None:
-    """Makes TensorStore lock files by lock files, since some network disks have no file locks."""
-    from orbax.checkpoint._src.serialization import tensorstore_utils
-
-    for context in (
-        tensorstore_utils._BASE_TS_CONTEXT,
-        tensorstore_utils._DEFAULT_OCDBT_TS_CONTEXT,
-    ):
-        context["file_io_locking"] = {"mode": "lockfile"}

@@ -22,7 +22,7 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.numerics import recorded_variables
-from common_jax.training.best import comparable_score
+from common_jax.training.best import best_step
 from common_jax.training.checkpoint import Checkpoints, Position, Restored
 from common_jax.training.evaluate import evaluate
 from common_jax.training.identity import flat
@@ -265,6 +265,10 @@ class _Run:
         del self.state
         best = self.checkpoints.restore_best(self.initial.abstract)
         metric = self.config.best_metric
+        if stopped_early:
+            self.progress.say(
+                f"stopped early at step {self.step}: no better dev {metric} since step {best.step}"
+            )
         self.progress.say(
             f"scoring the checkpoint of step {best.step}, the best on dev by {metric}"
         )
@@ -319,10 +323,11 @@ class _Run:
 
     def _stops_early(self) -> bool:
         """Whether the last `train.patience` validations did not improve on the best."""
-        patience = self.config.patience
-        metric = self.config.best_metric
-        values = [comparable_score(scores, metric) for _, scores in self.log.validations]
-        return bool(patience and values) and len(values) - 1 - int(np.argmax(values)) >= patience
+        best = best_step(self.log.validations, self.config.best_metric)
+        if best is None or not self.config.patience:
+            return False
+        later = [step for step, _ in self.log.validations if step > best]
+        return len(later) >= self.config.patience
 
     def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
         """Evaluates; raises Interrupted upon a request, also an earlier one."""

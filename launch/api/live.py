@@ -19,7 +19,7 @@ from common_jax.io.json_files import read_json
 from common_jax.io.paths import AnyPath
 from common_jax.io.storage import folder_of
 from common_jax.io.threads import threaded_map
-from common_jax.training.best import comparable_score
+from common_jax.training.best import best_step
 from launch.pages.runs import report, require_split
 from launch.trials.trials import TRIALS, list_file, record_file
 
@@ -230,7 +230,6 @@ def _row(run: Run, now: Progress) -> list[Cell]:
     step = _step(run)
     metric = train.best_metric
     dev = [line for line in run.lines if line.get("split") == "dev" and metric in line]
-    best = max(dev, key=lambda line: comparable_score(line, metric), default=None)
     left = None if now.seconds_left is None else _duration(now.seconds_left)
     return [
         run.label,
@@ -240,9 +239,16 @@ def _row(run: Run, now: Progress) -> list[Cell]:
         f"{step:,} of {now.steps:,}",
         _latest(run, "loss"),
         f"{metric} {shown(float(dev[-1][metric]))}" if dev else None,
-        f"{shown(float(best[metric]))} at step {best['step']:,}" if best else None,
+        _best(dev, metric),
         _latest(run, "steps_per_second"),
     ]
+
+
+def _best(dev: Sequence[Mapping[str, Any]], metric: str) -> str | None:
+    """The best score on dev and its step."""
+    scores = {line["step"]: line for line in dev}
+    step = best_step(scores.items(), metric)
+    return None if step is None else f"{shown(float(scores[step][metric]))} at step {step:,}"
 
 
 def _latest(run: Run, name: str) -> float | None:

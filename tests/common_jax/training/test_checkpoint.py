@@ -216,6 +216,7 @@ def test_another_model_is_refused_by_the_parameters_name(saved, abstract):
         ("bleu", [9.0, 1.0, 2.0, 2.5, None], [0, 3, 4], 0),
         ("loss", [3.0, float("nan"), None, 4.0, 5.0], [0, 3, 4], 0),
         ("loss", [None, None, None, None, None], [3, 4], 4),
+        ("accuracy", [50.0, 100.0, 100.0, 100.0, 100.0], [1, 3, 4], 1),  # of equals the earliest
     ],
 )
 def test_the_newest_two_and_the_best_are_preserved(tmp_path, metric, values, steps, best):
@@ -228,6 +229,21 @@ def test_the_newest_two_and_the_best_are_preserved(tmp_path, metric, values, ste
     assert (checkpoints.steps, checkpoints.best, checkpoints.latest) == (steps, best, 4)
     checkpoints.close()
     assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == set(map(str, steps))
+
+
+def test_a_finished_run_keeps_the_step_that_it_scored(tmp_path):
+    """Older code scored the newest of equal steps; a run that trains on has the earliest."""
+    run = RunFolder(tmp_path)
+    checkpoints = Checkpoints(run, "accuracy")
+    for step in (1, 2):
+        state = state_of(step=jnp.int32(step), params={}, opt_state=())
+        checkpoints.save(state, step, (0, step), {"accuracy": 100.0})
+    checkpoints.close()
+    result = {"steps": 2, "best_step": 2, "metrics": {}, "versions": {}, "wall_seconds": 1.0}
+    result |= {"parameters": 1, "devices": ["cpu"]}
+    for changes, best in (({}, 2), ({"steps": 1}, 1), ({"best_step": 7}, 1)):
+        run.result_file.write_text(json.dumps({**result, **changes}))
+        assert checkpoints.best == best
 
 
 def test_metrics_may_come_later(abstract, tmp_path):
