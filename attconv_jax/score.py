@@ -20,9 +20,11 @@ Results = dict[str, Shaped[np.ndarray, "m"]]  # "length" and "right" (0 to 1) of
 def score_labels(
     corpus: Corpus, logits: Float[np.ndarray, "n labels"], names: Sequence[str]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Accuracy; as notes its interval, the share that ties decide, the share of the most frequent
-    label, the F1 of each label and their mean, the confusion matrix, and the accuracy by length in
-    words (Figure 2).
+    """Accuracy, and "nll", the mean cross-entropy in nats.
+
+    The notes are the accuracy's interval, the share that ties decide, the share of the most
+    frequent label, the F1 of each label and their mean, the confusion matrix, and the accuracy by
+    length in words (Figure 2).
 
     A label that is neither gold nor predicted has no F1.
 
@@ -53,13 +55,15 @@ def score_labels(
         },
         "by_length": [[low, high, _percent(rate)] for low, high, rate in length_buckets],
     }
-    return {"accuracy": 100 * float(right.mean())}, notes, {"length": lengths, "right": right}
+    metrics = {"accuracy": 100 * float(right.mean()), "nll": classification.nll(logits, gold)}
+    return metrics, notes, {"length": lengths, "right": right}
 
 
 def score_ranking(
     corpus: Corpus, logits: Float[np.ndarray, "n labels"]
 ) -> tuple[dict[str, float], Notes, Results]:
-    """Precision at 1, the share of questions whose most probable sentence answers them.
+    """Precision at 1, the share of questions whose most probable sentence answers them; and "nll",
+    the mean cross-entropy of the sentences in nats.
 
     Sentences are ranked by the log-odds of "yes". The notes have its interval, the precision of two
     counts of common words (WordC1 and WordC2, section 4.2), the shares that ties decide of all
@@ -104,7 +108,11 @@ def score_ranking(
         "no_right_sentence": _percent(unanswerable / len(counts)),
     }
     results = {"length": corpus.lengths("first")[first, 0], "right": model}
-    return {"precision_at_1": 100 * float(model.mean())}, notes, results
+    metrics = {
+        "precision_at_1": 100 * float(model.mean()),
+        "nll": classification.nll(logits, corpus.column("label")),
+    }
+    return metrics, notes, results
 
 
 def _counted(right: Mapping[str, Float[np.ndarray, "n"]], metric: str) -> Notes:

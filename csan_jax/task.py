@@ -113,6 +113,13 @@ class Translation(Task[Config]):
         nll = jnp.sum(nll, axis=1, where=valid)
         return {"pieces": pieces, "score": score, "nll": nll, "weight": valid.sum(axis=1)}
 
+    def search(self, *, final: bool) -> str:
+        decode = self.config.decode
+        size = decode.dev_beam_size
+        if final:
+            size = self.decoding.get("beam_size", decode.beam_size)
+        return "greedy" if size == 1 else f"beam {size}"
+
     def translate(
         self,
         params: Params,

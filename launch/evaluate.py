@@ -104,12 +104,13 @@ def _score_runs(
 ) -> dict[str, Any]:
     """Scores the run or ensemble; returns the scores with those of the tests."""
     from launch.api.evaluation import evaluate
+    from launch.score_tables import score_tables
 
     names = ("split", "data", "name", "against", "skip_bad", "adversarial")
     options = {name: getattr(args, name) for name in names} | dict(decoding)
     result = evaluate(*args.workdir, overrides=overrides, average=args.average or 1, **options)
-    for note in result.test_notes:
-        print(note, file=sys.stderr)
+    for text in filter(None, (*result.test_notes, score_tables(result.notes))):
+        print(text, file=sys.stderr)
     return {"split": result.split, **result.metrics, **result.notes, **result.tests}
 
 

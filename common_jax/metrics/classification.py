@@ -68,6 +68,16 @@ def best_labels(logits: Float[np.ndarray, "n labels"]) -> Float[np.ndarray, "n l
     return best / np.maximum(best.sum(axis=1, keepdims=True), 1)  # NaN has none
 
 
+def nll(logits: Float[np.ndarray, "n labels"], labels: Int[np.ndarray, "n"]) -> float:
+    """The mean cross-entropy in nats.
+
+    Args:
+      logits: as of `log_odds`.
+    """
+    chosen = logits[np.arange(len(labels)), labels]
+    return float(np.mean(np.logaddexp.reduce(logits, axis=1) - chosen))
+
+
 def right_ranked(
     scores: Float[np.ndarray, "n"], right: Bool[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
 ) -> Float[np.ndarray, "q"]:

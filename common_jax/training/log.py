@@ -132,7 +132,8 @@ class MetricsLog:
 
 
 class Progress:
-    """A bar on a terminal, otherwise an occasional line, on standard error of the first process."""
+    """A bar on a terminal, otherwise an occasional line, with the time left; on standard error of
+    the first process."""
 
     def __init__(self, start: int, total: int):
         self._bar = tqdm(
@@ -146,10 +147,15 @@ class Progress:
         self._plain = not sys.stderr.isatty()
         self._total = total
         self._shown_at = 0.0
+        self._step = start
+        self._timed_from: tuple[int, float] | None = None  # a step and its time
 
     def advance(self, steps: int) -> None:
         """Advances the bar."""
         self._bar.update(steps)
+        self._step += steps
+        if self._timed_from is None:  # the first call of the step compiles
+            self._timed_from = self._step, time.monotonic()
 
     def show(self, step: int, values: dict[str, Any], *, always: bool = False) -> None:
         """Shows the latest numbers; without a terminal at most one line in ten seconds."""
@@ -161,7 +167,18 @@ class Progress:
             self._bar.set_postfix_str(text)
         elif always or time.monotonic() - self._shown_at > 10:
             self._shown_at = time.monotonic()
-            self.say(f"step {step}/{self._total}  {text}")
+            self.say(f"step {step}/{self._total}  {text}{self._share()}")
+
+    def _share(self) -> str:
+        """Without a bar, the share of the steps that are done and the time left."""
+        if not self._plain or self._timed_from is None:
+            return ""
+        first, began = self._timed_from
+        share = f"  ({100 * self._step // self._total} %"
+        if self._step == first:
+            return f"{share})"
+        seconds = (time.monotonic() - began) / (self._step - first) * (self._total - self._step)
+        return f"{share}, {tqdm.format_interval(seconds)} left)"
 
     def say(self, text: str) -> None:
         """Writes a line above the bar."""

@@ -222,6 +222,7 @@ class _Run:
         batches = self.task.train_batches().select_rows(local_rows(self.mesh, config.accumulate))
         key = run_key(config.seed, self.mesh)
         window = MetricsWindow()
+        self.progress.say("compiling the training step (about a minute)")
         for following, group in self._stalls.over("data_seconds", self._calls(batches)):
             # the step, while the metrics of the last call are checked
             self.state, metrics = train_step(self.state, group, key)
@@ -264,14 +265,13 @@ class _Run:
         # the best checkpoint replaces the last state, whose memory is freed
         del self.state
         best = self.checkpoints.restore_best(self.initial.abstract)
-        metric = self.config.best_metric
+        dev = f"dev {self.config.best_metric}"
         if stopped_early:
             self.progress.say(
-                f"stopped early at step {self.step}: no better dev {metric} since step {best.step}"
+                f"stopped early at step {self.step}: no better {dev} since step {best.step}"
             )
-        self.progress.say(
-            f"scoring the checkpoint of step {best.step}, the best on dev by {metric}"
-        )
+        search = f", by {name}" if (name := self.task.search(final=True)) else ""
+        self.progress.say(f"scoring the checkpoint of step {best.step}, of the best {dev}{search}")
 
         # all splits are scored by the final search, if the task has one
         params = best.state.inference_params
@@ -363,7 +363,8 @@ class _Run:
             self._save_and_leave(interruption.signal)
         self._save(scored.metrics)
         values = {"split": "dev", **scored.metrics}
-        self.progress.show(self.step, values, always=True)
+        shown = {**values, "split": f"dev {self.task.search(final=False)}".rstrip()}
+        self.progress.show(self.step, shown, always=True)
         self.log.write(self.step, {**values, "wall_seconds": round(self.wall_seconds(), 3)})
         self.log.flush()
 

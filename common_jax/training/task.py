@@ -111,6 +111,10 @@ class Task(abc.ABC, Generic[Config]):
           UserError: for data that is missing, broken, or does not fit the model.
         """
 
+    def search(self, *, final: bool) -> str:
+        """The name of the search of `predict_step`, such as "beam 4"; "" if there is only one."""
+        return ""
+
     @property
     def fixed(self) -> Sequence[str]:
         """The parameters that training does not change, by their names at the top of the tree."""

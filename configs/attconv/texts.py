@@ -23,5 +23,5 @@ def get_config(system="light", train="train.csv", **fields):
     config = config_of(system, data, words, dim=100, hidden=100, tanh_gain=0.2, dropout=0.1)
     config.optimizer.update(name="adam", learning_rate=1e-3, b2=0.999, warmup_steps=50)
     config.optimizer.cooldown = 0.5
-    config.train.update(steps=2000, evaluate_every=200, checkpoint_every=200)
+    config.train.update(steps=2000, evaluate_every=200, checkpoint_every=200, patience=5)
     return finish(config)

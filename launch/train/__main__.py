@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from launch.cli import (
     Parser,
@@ -130,14 +131,20 @@ def _next_commands(run: "Run") -> list[str]:
 
 
 def _print_scores(run: "Run") -> None:
-    """A line of metrics for each split, with some notes of its score; and steps not applied."""
+    """A line of metrics for each split, with some notes of its score; the tables of the last one;
+    and steps not applied."""
     from common_jax.training.run_folder import not_finite
+    from launch.score_tables import score_tables
+
+    stored: Mapping[str, Any] = {}
 
     for split, metrics in run.metrics.items():
         stored = run.folder.scores(split).value if run.folder.is_scored(split) else {}
         notes = {name: stored.get(name) for name in run.task.printed_notes}
         numbers = metrics | {name: note for name, note in notes.items() if note is not None}
         print(f"{split}: " + "  ".join(f"{name} {value:.2f}" for name, value in numbers.items()))
+    if text := score_tables(stored):
+        print(f"\n{text}")
     if text := not_finite(run.lines):
         print(f"{text}, which changed nothing")
 

@@ -1,6 +1,7 @@
 """Scores of labels and of rankings against brute force."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -21,6 +22,15 @@ def corpus(folder, format, rows):
     return Corpus.open(folder)
 
 
+def cross_entropy(logits, labels):
+    """The mean of -log p(label), one row after the other."""
+    losses = []
+    for row, label in zip(logits.tolist(), labels, strict=True):
+        most = max(row)
+        losses.append(math.log(sum(math.exp(x - most) for x in row)) + most - row[label])
+    return math.fsum(losses) / len(losses)
+
+
 @pytest.mark.parametrize("format", ["texts", "pairs"])
 def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, format):
     texts = 1 if format == "texts" else 2
@@ -33,7 +43,8 @@ def test_accuracy_its_interval_the_confusion_and_the_lengths(tmp_path, format):
     gold = [int(row[-1][0]) for row in rows]
     predicted = [max(range(3), key=lambda label: chances[label]) for chances in likely]
     right = [a == b for a, b in zip(gold, predicted, strict=True)]
-    assert metrics == {"accuracy": pytest.approx(100 * sum(right) / 57)}
+    assert metrics["accuracy"] == pytest.approx(100 * sum(right) / 57)
+    assert metrics["nll"] == pytest.approx(cross_entropy(likely, gold), abs=1e-12)
     assert (notes["correct"], notes["examples"]) == (sum(right), 57)
     assert notes["intervals"]["accuracy"] == [
         round(100 * end, 2) for end in wilson_interval(sum(right), 57)
@@ -92,7 +103,9 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
     scores = {"precision_at_1": odds, "WordC1": shares(2), "WordC2": shares(1)}
     chances = {name: ranked(plain, score) for name, score in scores.items()}
     hits = chances["precision_at_1"]
-    assert metrics == {"precision_at_1": pytest.approx(100 * sum(hits) / 40)}
+    assert metrics["precision_at_1"] == pytest.approx(100 * sum(hits) / 40)
+    labels = [row[2][0] for row in rows]
+    assert metrics["nll"] == pytest.approx(cross_entropy(logits, labels), abs=1e-12)
     assert notes["examples"] == len(hits) == 40 and notes["pairs"] == len(rows)
     assert notes["correct"] == pytest.approx(sum(hits), abs=1e-6)
     assert results["right"].tolist() == hits and results["length"].tolist() == lengths
