@@ -115,6 +115,8 @@ def paired_bootstrap(
     """Compares `sacrebleu` and `chrf` of each system with those of the first, by sacreBLEU's paired
     bootstrap (1,000 resamples, seed 12345), as the command `sacrebleu --paired-bs`.
 
+    Equal scores have a p of 1; sacreBLEU prints its smallest for those that are 0 in all resamples.
+
     Returns: by system and metric, and each metric's signature.
 
     Raises:
@@ -131,11 +133,15 @@ def paired_bootstrap(
     signatures, results = test()
     compared: dict[str, dict[str, Compared]] = {name: {} for name in systems}
     for metric, signature in zip(metrics, signatures, strict=True):
+        baseline = results[signature][0]
+        assert isinstance(baseline, Result)
         for name, result in zip(systems, results[signature], strict=True):
             assert isinstance(result, Result) and result.mean is not None and result.ci is not None
             low = float(result.mean - result.ci)
             high = float(result.mean + result.ci)
-            compared[name][metric] = Compared(float(result.score), low, high, result.p_value)
+            is_equal = result.p_value is not None and result.score == baseline.score
+            p = 1.0 if is_equal else result.p_value
+            compared[name][metric] = Compared(float(result.score), low, high, p)
     return compared, dict(zip(metrics, map(str, signatures.values()), strict=True))
 
 

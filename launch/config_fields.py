@@ -13,6 +13,14 @@ from common_jax.fields import Choice, field_types
 _ATTRIBUTE = re.compile(r"^  (\w+(?:, \w+)*): (.*(?:\n    .*)*)", re.MULTILINE)
 
 
+# What people set first, in the order of `--help`; a config has some of them.
+_FIRST = (
+    *("data.dir", "data.train", "data.dev", "data.test", "data.columns", "data.labels"),
+    *("data.source_language", "data.target_language", "train.steps", "train.seed"),
+    *("data.batch_size", "data.batch_tokens", "optimizer.learning_rate"),
+)
+
+
 class Field(NamedTuple):
     """A field of a config.
 
@@ -78,14 +86,24 @@ def add_fields(parser: argparse.ArgumentParser, file: str, overrides: Sequence[s
 
     config = parse(file, [override for override in overrides if "=" in override])
     parser.usage = parser.format_usage().removeprefix("usage: ").strip()
-    group = parser.add_argument_group(f"fields of {file}, with their values")
-    for field in fields_of(config):
-        value = str(field.value)
-        value = value if value and value.isprintable() else repr(field.value)
-        text = f"{field.text} ({value})".strip().replace("%", "%%")
-        name = f"--config.{field.key}"
-        choices = _choices(field.type)
-        group.add_argument(name, metavar=_metavar(field), help=text, choices=choices)
+
+    # those that people set first have a group of their own
+    fields = {field.key: field for field in fields_of(config)}
+    first = [fields.pop(key) for key in _FIRST if key in fields]
+    groups = {"fields to begin with": first, "further fields": [*fields.values()]}
+    for title, members in groups.items():
+        group = parser.add_argument_group(f"{title}, with their values in {file}")
+        for field in members:
+            _add_field(group, field)
+
+
+def _add_field(group: "argparse._ArgumentGroup", field: Field) -> None:
+    value = str(field.value)
+    value = value if value and value.isprintable() else repr(field.value)
+    text = f"{field.text} ({value})".strip().replace("%", "%%")
+    name = f"--config.{field.key}"
+    choices = _choices(field.type)
+    group.add_argument(name, metavar=_metavar(field), help=text, choices=choices)
 
 
 def _choices(kind: Any) -> list[str] | None:

@@ -21,7 +21,7 @@ from ml_collections import config_flags
 
 from common_jax.config import completed, from_values, short_keys, to_config_dict
 from common_jax.errors import UserError, causes, error_context
-from common_jax.fields import join_list, named_class, suggestion
+from common_jax.fields import join_list, named_class, nearest, suggestion
 from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
 from common_jax.io.paths import as_path, expand_user
@@ -111,7 +111,11 @@ def key_of(override: str) -> str:
 def _require_form(overrides: Sequence[str]) -> None:
     for override in overrides:
         if not override.startswith("--config."):
-            raise UserError(f"unexpected argument {override!r}")
+            name, dot, rest = override.partition(".")
+            meant = (
+                f"; did you mean --config.{rest}?" if dot and nearest(name, ["--config"]) else ""
+            )
+            raise UserError(f"unexpected argument {override!r}{meant}")
         if "=" not in override:
             raise UserError(f"{override}: write {override}=VALUE, in one argument")
 

@@ -34,6 +34,7 @@ _SMALLEST = 6.5
 _LARGEST = 8
 _SHADES = 20
 _INTERVAL = 0.32  # of an interval of a forest plot with its name, inches
+_RATES = ("accuracy", "precision_at_1", "f1", "exact_match", "sacrebleu", "chrf")  # in percent
 _LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
@@ -178,6 +179,12 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         values = sorted({value for series in chart.series for value in series.x})
         if len(values) <= 8 and all(type(value) is int for value in values):
             axes.set_xticks(values)
+
+    # Rates in percent end at 100.
+    metric = re.split(r"[ .]", chart.y_label.lower())[-1]
+    largest = max(float(value) for series in chart.series for value in series.y)
+    if metric in _RATES and largest <= 100 < axes.get_ylim()[1]:
+        axes.set_ylim(top=100)
 
     # The zero line, the names, and the legend below the chart.
     if chart.zero:

@@ -28,7 +28,8 @@ def task_title(name: str) -> str:
 
 
 def learning_curves(runs: Sequence[Logged], metric: str) -> list[Chart]:
-    """Training loss; the metric, which selects the checkpoint, by steps and by minutes."""
+    """Training loss; the metric, which selects the checkpoint, by steps and by minutes; the loss on
+    dev."""
 
     def of_dev(line):
         return line.get("split") == "dev"
@@ -38,6 +39,8 @@ def learning_curves(runs: Sequence[Logged], metric: str) -> list[Chart]:
         _curve("Validation", "step", f"dev {metric}", runs, metric, of_dev),
         _curve("Validation by time", "minutes", f"dev {metric}", runs, metric, of_dev),
     ]
+    if metric != "nll":
+        charts.append(_curve("Validation loss", "step", "dev nll (nats)", runs, "nll", of_dev))
     return [chart for chart in charts if any(len(series.x) > 1 for series in chart.series)]
 
 
