@@ -1,10 +1,11 @@
 """Accuracy and precision at 1 from logits, in which a tie counts as its chance (NumPy)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from attconv_jax.data.dataset import YES
 from attconv_jax.data.text import TEXTS
@@ -23,8 +24,8 @@ def score_labels(
     """Accuracy, and "nll", the mean cross-entropy in nats.
 
     The notes are the accuracy's interval, the share that ties decide, the share of the most
-    frequent label, the F1 of each label and their mean, the confusion matrix, and the accuracy by
-    length in words (Figure 2).
+    frequent label, the F1 of each label and their mean, the confusion matrix, the accuracy by
+    length in words (Figure 2), and `calibration` of the most probable labels.
 
     A label that is neither gold nor predicted has no F1.
 
@@ -40,8 +41,13 @@ def score_labels(
     length_buckets = classification.by_length(right, lengths)
     scores = classification.f1_by_label(counts)
 
+    confidences = _probabilities(logits).max(axis=1)
+    error, bins = classification.calibration(confidences, right)
+
     notes: Notes = {
         **_counted({"accuracy": right}, "accuracy"),
+        "calibration_error": _percent(error),
+        "calibration": [[count, *map(_percent, rates)] for count, *rates in bins],
         "majority_rate": _percent(float(counts.sum(axis=1).max() / len(gold))),
         "macro_f1": _percent(float(np.nanmean(scores))),
         "f1_by_label": {
@@ -113,6 +119,54 @@ def score_ranking(
         "nll": classification.nll(logits, corpus.column("label")),
     }
     return metrics, notes, results
+
+
+def label_errors(
+    texts: Sequence[Sequence[str]],
+    gold: Int[np.ndarray, "n"],
+    logits: Float[np.ndarray, "n labels"],
+    names: Sequence[str],
+) -> Iterator[dict[str, Any]]:
+    """The wrong labels, as `common_jax.training.task.Scores.errors`."""
+    probabilities = _probabilities(logits)
+    predicted = logits.argmax(axis=1)
+    for at in np.flatnonzero(predicted != gold).tolist():
+        label = int(predicted[at])
+        keys = ("text",) if len(texts[at]) == 1 else ("first", "second")
+        yield {
+            "row": at + 1,
+            **dict(zip(keys, texts[at], strict=True)),
+            "gold": names[gold[at]],
+            "predicted": names[label],
+            "probability": round(float(probabilities[at, label]), 6),
+        }
+
+
+def ranking_errors(
+    texts: Sequence[Sequence[str]], corpus: Corpus, logits: Float[np.ndarray, "n labels"]
+) -> Iterator[dict[str, Any]]:
+    """The questions whose most probable sentence does not answer them, as `label_errors`."""
+    odds = classification.log_odds(logits, YES)
+    answers = corpus.column("label") == YES
+    questions = corpus.column("question")
+    probabilities = _probabilities(logits)[:, YES]
+    for question in np.unique(questions):
+        candidates = np.flatnonzero(questions == question)
+        best = int(candidates[np.argmax(odds[candidates])])
+        if answers[best]:
+            continue
+        right = [texts[at][1] for at in candidates[answers[candidates]].tolist()]
+        yield {
+            "row": best + 1,
+            "text": texts[best][0],
+            "gold": " | ".join(right),
+            "predicted": texts[best][1],
+            "probability": round(float(probabilities[best]), 6),
+        }
+
+
+def _probabilities(logits: Float[np.ndarray, "n labels"]) -> Float[np.ndarray, "n labels"]:
+    return np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
 
 
 def _counted(right: Mapping[str, Float[np.ndarray, "n"]], metric: str) -> Notes:

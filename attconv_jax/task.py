@@ -1,7 +1,7 @@
 """The classification task: labels of texts and pairs, and rankings of sentences."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -14,7 +14,7 @@ from attconv_jax.config import Config
 from attconv_jax.data.dataset import YES, LabelledData, other_name
 from attconv_jax.data.text import TEXTS
 from attconv_jax.models.base import SPREAD, TABLES, Losses, Matcher
-from attconv_jax.score import score_labels, score_ranking
+from attconv_jax.score import label_errors, ranking_errors, score_labels, score_ranking
 from common_jax.data.batches import Batch
 from common_jax.fields import join_list
 from common_jax.inputs import columns_of
@@ -175,7 +175,13 @@ class SentenceClassification(WordLevelTask[Config]):
             for at in indices[:EXAMPLES]
         ]
         table = "\n".join(lines) + "\n"
-        return Scores(metrics, notes, {"tsv": table}, examples, results)
+
+        def errors() -> Iterable[Mapping[str, Any]]:
+            if self.ranking:
+                return ranking_errors(texts, corpus, logits)
+            return label_errors(texts, corpus.column("label"), logits, names)
+
+        return Scores(metrics, notes, {"tsv": table}, examples, results, errors=errors)
 
     def new_parameters(self, source: Task) -> Sequence[str]:
         """The parameters whose shape depends on the number of labels, if the labels differ."""

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,22 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[
     chrf = CHRF()
     pairs = zip(hypotheses, references, strict=True)
     return [chrf.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]
+
+
+def errors(
+    sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Each sentence with its chrF in percent, as `common_jax.training.task.Scores.errors`."""
+    scores = sentence_chrf(hypotheses, references)
+    rows = zip(sources, references, hypotheses, scores, strict=True)
+    for number, (source, reference, hypothesis, chrf) in enumerate(rows, start=1):
+        yield {
+            "row": number,
+            "source": source,
+            "reference": reference,
+            "hypothesis": hypothesis,
+            "chrf": round(chrf, 2),
+        }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -215,6 +215,7 @@ class Translation(Task[Config]):
             results={"length": predictions["weight"], "nll": predictions["nll"]},
             references=references,
             sources=sources,
+            errors=lambda: translation.errors(sources, references, hypotheses),
         )
 
     @property

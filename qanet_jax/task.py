@@ -1,7 +1,7 @@
 """The span extraction task: model, loss, corpus, decoding and score."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of
 from common_jax.layers import DROPOUT
+from common_jax.metrics.classification import calibration
 from common_jax.scopes import scope
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scores, preparation_of
@@ -139,18 +140,44 @@ class SpanExtraction(WordLevelTask[Config]):
             question_scores = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
             words = {key: len(texts.get(key, "").split()) for key in golds}
 
+        # The confidence of each answer beside whether it is right.
+        confidences = _confidences(predicted, trivia is not None)
+        error, bins = calibration(
+            np.array([confidences.get(key, 0.0) for key in golds]),
+            np.array([exact for exact, _ in question_scores.values()]),
+        )
+
+        def errors() -> Iterator[dict[str, Any]]:
+            for row, (key, (exact, score)) in enumerate(question_scores.items(), start=1):
+                if not exact:
+                    yield {
+                        "row": row,
+                        "id": key,
+                        "text": texts.get(key, ""),
+                        "gold": " | ".join(dict.fromkeys(golds[key])),
+                        "predicted": answers.get(key, ""),
+                        "probability": round(confidences.get(key, 0.0), 6),
+                        "f1": round(100 * score, 2),
+                    }
+
         # Examples at equal distances, with all different answers.
         sample = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
         right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in sample]
         return Scores(
             metrics=metrics,
-            notes={"questions": len(golds), **_by_kind(question_scores, texts, golds, metrics)},
+            notes={
+                "questions": len(golds),
+                "calibration_error": round(100 * error, 2),
+                "calibration": [[n, *(round(100 * x, 2) for x in rates)] for n, *rates in bins],
+                **_by_kind(question_scores, texts, golds, metrics),
+            },
             predictions={"json": json.dumps(answers, ensure_ascii=False) + "\n"},
             examples=[
                 f"{q.text}\n  -> {predicted[q.id][0]}\n   = {text}"
                 for q, text in zip(sample, right, strict=True)
             ],
             results=example_results(question_scores, words, attacked="f1_worst" in metrics),
+            errors=errors,
         )
 
     def _is_adversarial(self, split: str) -> bool:
@@ -212,6 +239,20 @@ class SpanExtraction(WordLevelTask[Config]):
         squad = self.data.texts(self.splits[-1])
         question = squad.questions[0]
         return input_line(squad.contexts[question.context], question.text)
+
+
+def _confidences(predicted: Mapping[str, tuple[str, float]], several: bool) -> Mapping[str, float]:
+    """The confidence of each question's answer.
+
+    Args:
+      several: whether a question has several documents, "QUESTION--DOCUMENT", of which the answer
+        with the largest confidence counts (`by_question`).
+    """
+    confidences: dict[str, float] = {}
+    for key, (_, confidence) in predicted.items():
+        question = key.partition("--")[0] if several else key
+        confidences[question] = max(confidence, confidences.get(question, 0.0))
+    return confidences
 
 
 def _by_kind(

@@ -78,6 +78,26 @@ def nll(logits: Float[np.ndarray, "n labels"], labels: Int[np.ndarray, "n"]) -> 
     return float(np.mean(np.logaddexp.reduce(logits, axis=1) - chosen))
 
 
+def calibration(
+    confidences: Float[np.ndarray, "n"], right: Shaped[np.ndarray, "n"], bins: int = 10
+) -> tuple[float, list[tuple[int, float, float]]]:
+    """The expected calibration error, 0 to 1, and for each bin of equal width with predictions
+    their number, mean confidence and rate of right ones (Guo et al. 2017, equation 3).
+
+    Args:
+      confidences: the probability of each prediction.
+      right: whether it is right, or its chance to be.
+    """
+    numbers = np.minimum((confidences * bins).astype(int), bins - 1)
+    members = [numbers == number for number in np.unique(numbers)]
+    filled = [
+        (int(in_bin.sum()), float(confidences[in_bin].mean()), float(right[in_bin].mean()))
+        for in_bin in members
+    ]
+    error = sum(count * abs(confidence - rate) for count, confidence, rate in filled)
+    return error / len(confidences), filled
+
+
 def right_ranked(
     scores: Float[np.ndarray, "n"], right: Bool[np.ndarray, "n"], questions: Int[np.ndarray, "n"]
 ) -> Float[np.ndarray, "q"]:

@@ -15,7 +15,7 @@ from common_jax.errors import UserError, error_context
 from common_jax.file_names import CONFIG, EXPORT, VOCABULARY
 from common_jax.io import lock
 from common_jax.io.files import read_lines
-from common_jax.io.json_files import Node, read_json
+from common_jax.io.json_files import Node, parse_json, read_json
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.io.storage import folder_of
 from common_jax.renames import current_class
@@ -29,6 +29,7 @@ END = "end.json"
 EXAMPLES = ".examples.tsv"
 REFERENCES = ".references"
 SOURCES = ".sources"
+ERRORS = ".errors.jsonl"
 _PREDICTIONS = ".predictions.*"
 _RESULT = {  # fields of every result.json
     **{"steps": int, "parameters": int, "wall_seconds": float, "devices": list[str]},
@@ -222,6 +223,12 @@ class RunFolder:
         """`common_jax.training.task.Scores.results`; None if there are none, as in older runs."""
         file = self._split_file(split, EXAMPLES)
         return read_tsv(file) if file.exists() else None
+
+    def errors(self, split: str) -> list[dict[str, Any]]:
+        """`common_jax.training.task.Scores.errors`; empty if there are none, as in older runs."""
+        file = self._split_file(split, ERRORS)
+        lines = enumerate(read_lines(file), start=1) if file.exists() else ()
+        return [parse_json(line, f"{file}:{number}").value for number, line in lines]
 
     def predictions_file(self, split: str, format: str) -> AnyPath:
         """The file of a split's predictions in a format of `Scores.predictions`."""

@@ -24,6 +24,7 @@ from common_jax.training.multihost import (
     is_first,
 )
 from common_jax.training.run_folder import (
+    ERRORS,
     EXAMPLES,
     REFERENCES,
     RESULT,
@@ -196,6 +197,9 @@ class RunWriter(RunFolder):
         for ending, lines in ((REFERENCES, scores.references), (SOURCES, scores.sources)):
             files |= {ending: "".join(f"{line}\n" for line in lines)} if lines else {}
         files |= {EXAMPLES: to_tsv(scores.results)} if scores.results else {}
+        files[ERRORS] = "".join(
+            f"{json.dumps(error, ensure_ascii=False)}\n" for error in scores.errors()
+        )
         with writing(file.parent):
             file.parent.mkdir(exist_ok=True)
             for ending, text in files.items():

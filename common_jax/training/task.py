@@ -8,7 +8,7 @@ and the files of a run.
 import abc
 import dataclasses
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -40,6 +40,9 @@ class Scores:
         and "f1" (0 to 1) that the task has; becomes eval/<split>.examples.tsv. May be empty.
       references, sources: those of translations, one a line; become eval/<split>.references and
         .sources. May be empty.
+      errors: returns the wrong predictions with their texts, an object each, with "row" (from 1),
+        the texts, "gold", "predicted" and "probability"; of translations every sentence with its
+        "chrf". They become eval/<split>.errors.jsonl.
     """
 
     metrics: dict[str, float]
@@ -49,6 +52,7 @@ class Scores:
     results: Mapping[str, Shaped[np.ndarray, "n"]] = dataclasses.field(default_factory=dict)
     references: Sequence[str] = ()
     sources: Sequence[str] = ()
+    errors: Callable[[], Iterable[Mapping[str, Any]]] = tuple
 
 
 class Task(abc.ABC, Generic[Config]):

@@ -15,6 +15,7 @@ from common_jax.training.run_folder import devices, not_finite
 from common_jax.training.task import Task
 from launch.pages import curves
 from launch.pages.examples import example_sections
+from launch.pages.mistakes import mistake_sections
 from launch.pages.settings import differing_settings
 from launch.seeds import interval_of_means
 
@@ -55,6 +56,7 @@ def report(
             evaluations = [evaluation_of(run, chosen) for run in scored]
             compared = [*_comparisons(*evaluations)]
             compared += example_sections(evaluations) if examples else []
+            compared += mistake_sections(evaluations)
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
     title = ", ".join(curves.task_title(family.__name__) for family in families)
     return Report(title, [s for s in sections if s.elements])

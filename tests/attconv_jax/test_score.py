@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attconv_jax.data.prepare import columns
-from attconv_jax.score import score_labels, score_ranking
+from attconv_jax.score import label_errors, ranking_errors, score_labels, score_ranking
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.metrics.classification import wilson_interval
 
@@ -117,6 +117,31 @@ def test_precision_at_1_is_of_all_questions(tmp_path):
     assert notes["one_sentence"] == pytest.approx(100 * alone / 40)
     unanswerable = 40 - len({row[3][0] for row in rows if row[2] == [1]})
     assert unanswerable and notes["no_right_sentence"] == 100 * unanswerable / 40
+
+
+def test_wrong_labels_have_texts_and_probabilities():
+    logits = np.log([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8]]) + 3
+    gold = np.array([0, 2, 1])
+    expected = [
+        {"row": 2, "text": "b", "gold": "high", "predicted": "middle", "probability": 0.6},
+        {"row": 3, "text": "c", "gold": "middle", "predicted": "high", "probability": 0.8},
+    ]
+    assert [*label_errors([["a"], ["b"], ["c"]], gold, logits, NAMES)] == expected
+    pairs = [*label_errors([["a", "x"], ["b", "y"], ["c", "z"]], gold, logits, NAMES)]
+    assert [(pair["first"], pair["second"]) for pair in pairs] == [("b", "y"), ("c", "z")]
+
+
+def test_questions_answered_by_a_wrong_sentence(tmp_path):
+    """The first is right, of the second the wrong sentence wins, the third has no right one."""
+    pairs = [(0, 1, 0.9), (0, 0, 0.2), (1, 0, 0.8), (1, 1, 0.6), (2, 0, 0.5)]
+    rows = [([7], [8], [label], [question], [0, 1, 1]) for question, label, _ in pairs]
+    texts = [[f"q{question}", f"s{at}"] for at, (question, *_) in enumerate(pairs)]
+    logits = np.log([[1 - p, p] for *_, p in pairs])
+    expected = [
+        {"row": 3, "text": "q1", "gold": "s3", "predicted": "s2", "probability": 0.8},
+        {"row": 5, "text": "q2", "gold": "", "predicted": "s4", "probability": 0.5},
+    ]
+    assert [*ranking_errors(texts, corpus(tmp_path, "ranking", rows), logits)] == expected
 
 
 def test_a_label_that_is_neither_gold_nor_predicted_has_no_f1(tmp_path):

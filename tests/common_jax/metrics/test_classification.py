@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from common_jax.metrics.classification import (
     best_labels,
     by_length,
+    calibration,
     confusion,
     count_of,
     decided_by_ties,
@@ -114,3 +115,23 @@ def test_log_odds_differ_where_probabilities_are_1():
     probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     expected = np.log(probabilities[:, 2] / (1 - probabilities[:, 2]))
     assert log_odds(logits, 2) == pytest.approx(expected)
+
+
+def test_calibration_is_the_weighted_gap_of_the_bins():
+    """Guo et al. (2017), equation 3, bin by bin; 1.0 is in the last bin."""
+    random = np.random.default_rng(0)
+    confidences = np.append(random.uniform(0.3, 1, 200), [1.0, 0.1])
+    right = random.random(202) < confidences
+    error, bins = calibration(confidences, right)
+    expected = []
+    for low in range(10):
+        chosen = [
+            at
+            for at, value in enumerate(confidences)
+            if low / 10 <= value < (low + 1) / 10 or (value == 1 and low == 9)
+        ]
+        if chosen:
+            gap = sum(confidences[chosen]) / len(chosen) - sum(right[chosen]) / len(chosen)
+            expected.append((len(chosen), abs(gap)))
+    assert [count for count, *_ in bins] == [count for count, _ in expected]
+    assert error == pytest.approx(sum(count * gap for count, gap in expected) / 202)
