@@ -10,9 +10,9 @@ import pkgutil
 import re
 import sys
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from common_jax.errors import UserError, error_context
 from common_jax.renames import current_class
@@ -21,10 +21,67 @@ T = TypeVar("T")
 
 LARGEST = 2**31 - 1  # of int32 arrays
 FORMER = "former"
+_LIMIT = "limit"
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class Section:
+    """A section of a config, whose values are checked against the limits of its fields:
+
+        rows: int = size(8)
+        dropout: float = rate(0.1)
+
+    Attributes:
+      section: its name in the config, for messages: "model" for "model.rows=0: at least 1".
+    """
+
+    section: ClassVar[str] = ""
+
+    def __post_init__(self):
+        at = f"{self.section}." if self.section else ""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            holds, limit = field.metadata.get(_LIMIT, (bool, ""))
+            require(not limit or holds(value), f"{at}{field.name}={value}: {limit}")
+
+
+def size(default: int, least: int = 1) -> Any:
+    """A field that is at least `least`."""
+    return _limited(default, lambda value: value >= least, f"at least {least}")
+
+
+def odd(default: int) -> Any:
+    """A field that is odd and at least 1."""
+    return _limited(default, lambda value: value >= 1 and value % 2 == 1, "must be odd, at least 1")
+
+
+def rate(default: float) -> Any:
+    """A field in [0, 1)."""
+    return _limited(default, lambda value: 0 <= value < 1, "a rate in [0, 1)")
+
+
+def share(default: float) -> Any:
+    """A field in [0, 1]."""
+    return _limited(default, lambda value: 0 <= value <= 1, "a share from 0 to 1")
+
+
+def positive(default: float) -> Any:
+    """A field above 0."""
+    return _limited(default, lambda value: value > 0, "above 0")
+
+
+def not_negative(default: float) -> Any:
+    """A field of at least 0."""
+    return _limited(default, lambda value: value >= 0, "not negative")
+
+
+def _limited(default: Any, holds: Callable[[Any], bool], limit: str) -> Any:
+    """A dataclass field whose values must hold; `limit` says it in a message."""
+    return dataclasses.field(default=default, metadata={_LIMIT: (holds, limit)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(Section):
     """A config section that names its class: {"name": "package.module:Class", FIELD: value}.
 
     A config field whose type is a subclass of `Choice` accepts any of its subclasses, so that a new
