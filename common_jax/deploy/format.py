@@ -32,9 +32,9 @@ from common_jax.errors import UserError, error_context
 from common_jax.fields import from_mapping, require
 from common_jax.file_names import CONFIG, EXPORT, VOCABULARY
 from common_jax.io import checksums
-from common_jax.io.copies import local_copy
 from common_jax.io.json_files import read_json
 from common_jax.io.paths import NAMES, AnyPath, as_path
+from common_jax.io.storage import local_copy
 
 VERSION = 1
 CARD = "README.md"
