@@ -24,10 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from common_jax.deploy.card_head import require_head
-from common_jax.deploy.foreign import require_trusted
+from common_jax.deploy.foreign import require_config, require_head, require_trusted
 from common_jax.deploy.named import is_foreign, is_name, located
-from common_jax.deploy.sizes import require_config
 from common_jax.errors import UserError, error_context
 from common_jax.fields import from_mapping, require
 from common_jax.file_names import CONFIG, EXPORT, VOCABULARY

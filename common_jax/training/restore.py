@@ -6,12 +6,11 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
+from common_jax.data.batches import Position
 from common_jax.errors import UserError
 from common_jax.io.parameters import require_same
 from common_jax.io.paths import AnyPath
 from common_jax.io.storage import bucket_state
-
-Position = tuple[int, int]  # epoch and batch, the next to read
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 

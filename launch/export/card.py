@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from common_jax.deploy.card_head import head
+from common_jax.deploy.foreign import head
 from common_jax.deploy.format import CONFIG, Manifest
 from common_jax.deploy.model_format import ModelFormat
 from common_jax.deploy.parameters import Parameters

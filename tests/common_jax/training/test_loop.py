@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
+from common_jax.data.batches import group_steps
 from common_jax.deploy import load
 from common_jax.deploy.parameters import read_parameters, starting_parameters
 from common_jax.errors import Interrupted, UserError
@@ -27,7 +28,6 @@ from common_jax.training.preemption import PreemptionHandler
 from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import abstract_state
-from common_jax.training.step_groups import group_steps
 from tests.launch.tiny_runs import lines, numbers
 from tests.toy import Toy, ToyConfig, changed
 
