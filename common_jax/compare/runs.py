@@ -12,7 +12,7 @@ from common_jax.errors import UserError
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import make_task
 from common_jax.training.identity import SEED, result_fields
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.scored_run import ScoredRun
 from common_jax.training.task import Task
 
 
@@ -25,7 +25,7 @@ class Run:
     """A run of a report, named `label` there."""
 
     label: str
-    workdir: RunFolder
+    workdir: ScoredRun
 
     @functools.cached_property
     def task(self) -> Task:
@@ -102,7 +102,7 @@ def labelled(folders: Sequence[AnyPath]) -> list[Run]:
         labels = ["/".join(path.parts[-depth:]) for path in resolved]
         if len({*labels}) == len(labels):
             break
-    return [Run(*pair) for pair in zip(_shortened(labels), map(RunFolder, folders), strict=True)]
+    return [Run(*pair) for pair in zip(_shortened(labels), map(ScoredRun, folders), strict=True)]
 
 
 def _shortened(labels: Sequence[str]) -> list[str]:

@@ -25,8 +25,8 @@ from common_jax.training.config import read_task
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
 from common_jax.training.preemption import PreemptionHandler
-from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import not_finite
 from common_jax.training.state import abstract_state
 from tests.launch.tiny_runs import lines, numbers
 from tests.toy import Toy, ToyConfig, changed
