@@ -84,6 +84,8 @@ class RankedQuestions:
         self.rows = np.lexsort((labels != YES, questions))
         _, starts, counts = np.unique(questions[self.rows], return_index=True, return_counts=True)
         right = np.add.reduceat((labels[self.rows] == YES).astype(int), starts)
+
+        # questions with both labels
         usable = (right > 0) & (right < counts)
         if not usable.any():
             raise UserError(
@@ -93,6 +95,8 @@ class RankedQuestions:
         self.starts = starts[usable]
         self.right = right[usable]
         self.counts = counts[usable]
+
+        # lengths of a question and its longest sentence
         lengths = corpus.lengths(*TEXTS)[self.rows]
         longest = np.maximum.reduceat(lengths[:, 1], starts)
         self.lengths = np.stack([lengths[starts, 0], longest], axis=1)[usable]
@@ -262,6 +266,8 @@ class LabelledData(WordLevelData):
                 "data.vectors and words.rows"
             )
         corpus = self.corpus("train")
+
+        # ranking: groups of a question
         if self.config.format == "ranking":
             questions = RankedQuestions(corpus)
             if questions.left_out:
@@ -270,6 +276,7 @@ class LabelledData(WordLevelData):
             plan = self.train_plan(questions.lengths, seed)
             negatives = self.config.negatives
             return RankedBatches(corpus, questions, plan, seed, self._inputs, negatives)
+
         plan = self.train_plan(corpus.lengths(*self._columns), seed)
         return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 

@@ -159,6 +159,8 @@ class Builder:
             dropped[split] = self._draft(drafts / split, source)
             rows = np.arange(len(Corpus.open(drafts / split)))
             splits[split] = _Rows(drafts / split, rows)
+
+        # rows of the splits
         if self._held_out.splits:
             held_out = self._held_out.rows(self._sources["train"].place)
             splits |= {split: _Rows(drafts / "train", rows) for split, rows in held_out.items()}
@@ -167,11 +169,14 @@ class Builder:
             labels = Corpus.open(train.folder).column("label")[train.rows]
             balanced = balance(labels, self._config.seed)
             splits["train"] = train._replace(rows=train.rows[balanced])
+
+        # words
         digests = {name: of.digests(_WORDS, _LENGTHS) for name, of in splits.items()}
         write_overlaps(folder, {s: digests[s] for s in SPLITS if s in splits})
         vocabulary = self._vocabulary(splits, folder)
         vocabulary.save(folder)
         ids = np.array(vocabulary.word_ids(self._numbers), np.int32)
+
         for name, split_rows in splits.items():
             several = _several_labels(digests[name], split_rows.digests("label"))
             meta = {"dropped": dropped.get(name, {}), "several_labels": several}
@@ -237,6 +242,7 @@ class Builder:
             quoted = "; labels with commas in quotation marks" if "," in example.label else ""
             reason = f"none of data.labels={config.labels}{quoted}"
             bad_examples.reject(reason, f"{example.place}: label {example.label[:60]!r}")
+        # its texts
         elif not all(words := [tokenize(text, self._words.rule) for text in example.texts]):
             bad_examples.reject("a text without a word", example.place)
         elif (longest := max(map(len, words))) > config.max_length:
@@ -267,6 +273,8 @@ class Builder:
             return given or Vocabulary.make(
                 self._count(splits["train"]), words.rows, 0, words.unknown_rows, words.rule
             )
+
+        # words that have vectors
         counts = {split: self._count(split_rows) for split, split_rows in splits.items()}
         everywhere = sum(counts.values(), Counter[str]())
         bad_examples = self._preparation.bad_examples(config)
@@ -275,6 +283,7 @@ class Builder:
         vocabulary = given or Vocabulary.make(
             counts["train"] | with_vectors, words.rows, 0, words.unknown_rows, words.rule
         )
+
         rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}
         numbers = np.array(vocabulary.word_ids(rows), np.int32)
         if rows:

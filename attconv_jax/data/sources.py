@@ -89,6 +89,7 @@ class Table(tables.Table):
         fields = [field for field in self.layouts[0].columns if field != "label"]
         has_names = self.reads_all and bool(table.names)
         annotated = [columns[field] for field in fields] if has_names else []
+
         for location, values, named in self.rows(bad_examples):
             texts = [values[field] for field in fields]
             if has_notice and any("\\n" in text for text in texts):

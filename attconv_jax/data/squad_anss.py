@@ -69,6 +69,8 @@ def build(
         require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
         if dropped := summary(bad_examples.counts):
             _log.warning("%s: %d pairs, skipped %s", split, len(splits[split]), dropped)
+
+    # some articles of train are dev
     held_out = ShuffledGroups(["dev"], holdout_size, seed, "pairs")
     for example in splits["train"]:
         held_out.add(example.group)
@@ -76,6 +78,8 @@ def build(
     splits |= {
         split: [splits["train"][row] for row in split_rows] for split, split_rows in rows.items()
     }
+
+    # files
     builder = _builder(splits, Path(expand_user(folder)))
     if builder.is_prepared():
         raise UserError(f"{builder.data_path}: already exists; delete it, or name another folder")

@@ -162,6 +162,8 @@ class Builder:
             for split, source in self._sources.items()
         }
         write_overlaps(folder, {s: contents[s].digests() for s in SPLITS if s in contents})
+
+        # the vocabulary, given or of train
         vectors = self._read_vectors(contents.values(), folder)
         if (given := self._preparation.vocabulary) is not None:
             vocabulary = given_vocabulary(given, words.rule, words.rows, words.char_rows, vectors)
@@ -177,6 +179,7 @@ class Builder:
                     *(words.char_rows, 100 * (1 - covered), char_rows),
                 )
         vocabulary.save(folder)
+
         for split, content in contents.items():
             _SplitWriter(folder / split, self._config, vocabulary, content).write()
 
@@ -268,6 +271,7 @@ class _SplitWriter:
             "question": len(text.words),
             "answer": span[1] - span[0] + 1,
         }
+
         for name, length in lengths.items():
             limit = getattr(self._config, f"{name}_length")
             if length > limit:

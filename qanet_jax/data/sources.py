@@ -111,6 +111,7 @@ class Files(Sources[Content]):
                     continue
                 ids.add(question.id)
                 result.questions.append(replace(question, context=question.context + before))
+
             result.contexts.extend(squad.contexts)
             sizes.append(len(result.questions) - count)
         return Content(result, sizes=tuple(sizes))

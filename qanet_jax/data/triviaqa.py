@@ -129,6 +129,8 @@ def read_dataset(
             raise UserError(
                 f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
             ) from error
+
+        # of Wikipedia, once
         if of_web:
             bad_examples.skip("question of the web domain", location)
         elif trivia.id in ids:
@@ -172,6 +174,8 @@ def supervise(
             end = words[-1][1] if words else 0
             match = names.search(document.text, 0, end) if names else None
             covered = _covered(words, match.span()) if match else (0, 0)
+
+            # the window around it, unless the document is skipped
             if covered[1] - covered[0] > width:
                 bad_examples.skip("answer longer than the window", name)
             elif not words:
