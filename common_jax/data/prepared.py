@@ -12,9 +12,9 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Int
@@ -88,12 +88,40 @@ class Preparation:
 OWN_VOCABULARY = Preparation()
 
 
-@runtime_checkable
-class Builder(Protocol):
+class Builder(abc.ABC):
     """Builds a prepared folder. The constructor accesses no files."""
 
+    def __init__(
+        self, config: "SplitsConfig", preparation: Preparation, splits: Sequence[str] = SPLITS
+    ):
+        """
+        Args:
+          config: the section `data`.
+          splits: those of the config, of which the preparation's are built.
+        """
+        self._config: Any = config
+        self._preparation = preparation
+        chosen = preparation.splits or splits
+        self._splits = [split for split in splits if split in chosen]
+
+    @abc.abstractmethod
+    def _source(self, split: Any) -> Any:
+        """The source of a split (`common_jax.data.sources`); None if it is held out of train."""
+
+    @functools.cached_property
+    def _sources(self) -> dict[str, Any]:
+        """By split; opens the files, or downloads a dataset of TensorFlow Datasets."""
+        sources = {split: self._source(split) for split in self._splits}
+        return {split: source for split, source in sources.items() if source is not None}
+
+    def _bad_examples(self) -> BadExamples:
+        """The policy of the config."""
+        return self._preparation.bad_examples(self._config)
+
+    @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """All that determines the folder's content except files, as JSON."""
+        """All that determines the folder's content except files, as JSON; first the kind of corpus
+        and the number of its format."""
 
     def fingerprint(self) -> dict[str, Any]:
         """All that determines the folder's content, as JSON: `settings` and the content of files.
@@ -101,7 +129,10 @@ class Builder(Protocol):
         Raises:
           UserError: if a file is missing.
         """
+        sources = {split: source.identity() for split, source in self._sources.items()}
+        return {**self.settings(), "sources": sources, **self._preparation.identity()}
 
+    @abc.abstractmethod
     def build(self, folder: Path) -> None:
         """Fills the empty folder.
 

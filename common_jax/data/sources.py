@@ -6,6 +6,7 @@ share passages.
 
 import dataclasses
 import itertools
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -113,12 +114,14 @@ class Generator(Generic[T_co]):
     """A family's generator of a corpus.
 
     Attributes:
-      generate: returns `count` examples of a split: (count, seed, split) -> content; raises
-        ValueError for an invalid count.
+      name: "package.module:function", imported when it is called: (count, seed, split) -> `count`
+        items of a split; raises ValueError for an invalid count.
+      content: of the items and their location for messages.
       code: identity of the output (`common_jax.data.corpus.recorded_identity`).
     """
 
-    generate: Callable[[int, int, Split], T_co]
+    name: str
+    content: Callable[[Any, str], T_co]
     code: Any
 
 
@@ -142,11 +145,13 @@ class Generated(Generic[T_co]):
         return {"code": self.generator.code, "count": count, "seed": seed, "split": split}
 
     def read(self, bad_examples: BadExamples) -> T_co:
+        generate = pkgutil.resolve_name(self.generator.name)
         try:
-            return self.generator.generate(self.count, self.seed, self.split)
+            items = generate(self.count, self.seed, self.split)
         except ValueError as error:
             key = "examples" if self.split == "train" else "holdout_size"
             raise UserError(f"data.{key}={self.count}: {error}") from error
+        return self.generator.content(items, self.place)
 
 
 def find_source(

@@ -23,7 +23,6 @@ from common_jax.io.files import (
 )
 from common_jax.text.cleaning import clean
 from csan_jax.data.moses import undo_escapes
-from csan_jax.data.synthetic import generate
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
@@ -154,13 +153,14 @@ class Unescaped:
             yield Pair(location, undo_escapes(source), undo_escapes(target))
 
 
-def _generate(count: int, seed: int, split: Split) -> Iterator[Pair]:
-    pairs = enumerate(generate(count, seed, split), start=1)
-    return (Pair(f"generated {split} pair {number}", *pair) for number, pair in pairs)
+def _numbered(pairs: Iterable[tuple[str, str]], place: str) -> Iterator[Pair]:
+    for number, pair in enumerate(pairs, start=1):
+        yield Pair(f"{place} pair {number}", *pair)
 
 
 _GENERATOR = Generator(
-    _generate,
+    "csan_jax.data.synthetic:generate",
+    _numbered,
     [  # of `csan_jax.data.synthetic`, `synthetic_phrases` and `synthetic_templates`
         recorded_identity(6720, "0096b095b33dcc6265019b79839d9cdf98bf18b15fa33bac2161588b66267da6"),
         recorded_identity(

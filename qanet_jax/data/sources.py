@@ -16,7 +16,6 @@ from common_jax.io.files import find_file, find_files, names_in
 from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Golds, Split
-from qanet_jax.data.synthetic import generate
 from qanet_jax.data.triviaqa import (
     DEV_WINDOW,
     SUPERVISED_WORDS,
@@ -49,8 +48,9 @@ class Content:
 Source = sources.Source[Content]
 
 _GENERATOR: Generator[Content] = Generator(
-    lambda count, seed, split: Content(generate(count, seed, split)),
-    [  # of `qanet_jax.data.synthetic`
+    "qanet_jax.data.synthetic:generate",
+    lambda squad, place: Content(squad),
+    [
         recorded_identity(8313, "054cb0a75d6fcaca58e37175511f707ac0ab550426a5d318bed48aa79dd9df78"),
         recorded_identity(
             15411, "9a917f2c854835520bf6489a4f6c5c0c764c9ead97964c8f42988102a4d27aa1"
