@@ -10,13 +10,19 @@ Yin et al.'s (2016) ABCNN is another model, attconv_jax.models.abcnn.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Head
-from attconv_jax.models.base import POOLED, AttendingModule, AttentionMap, Explained, Text
+from attconv_jax.models.base import (
+    POOLED,
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    Text,
+    network_of,
+)
 from attconv_jax.models.bi_cnn import BiCNN, TanhConvolution
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import MASKED, masked_softmax
@@ -34,10 +40,8 @@ class AttentivePooling(BiCNN):
     needs_pairs = True
     bilinear: bool = False
 
-    def module(self, labels: int, dtype: Any) -> "AttentivePoolingModule":
-        return AttentivePoolingModule(self, labels, dtype)
 
-
+@network_of(AttentivePooling)
 class AttentivePoolingModule(AttendingModule):
     """The network."""
 
