@@ -11,13 +11,13 @@ from jaxtyping import Float, Int32, Num
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS, tokenize
 from attconv_jax.predictor_schema import schema_of
+from common_jax import inputs
 from common_jax.data.padding import Group, groups, padded
 from common_jax.deploy.answer import Answer, AttentionMap
-from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
+from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, in_batches
 from common_jax.deploy.schema import Schema
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require, split_list
-from common_jax.inputs import columns_of, encode, inputs_from_text
 from common_jax.metrics.classification import log_odds
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
@@ -94,7 +94,7 @@ class SentenceClassifier(Predictor):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
             size = self.eval_batch_tokens
             require(size >= 1, f"eval_batch_tokens={size}: at least 1")
-            inputs_from_text(self.inputs)
+            inputs.inputs_from_text(self.inputs)
 
     def __init__(
         self,
@@ -114,8 +114,8 @@ class SentenceClassifier(Predictor):
         self._settings = settings
         self._explain = explain
         self._labels = split_list(settings.labels, "labels")
-        inputs = inputs_from_text(settings.inputs)
-        self._columns = columns_of(inputs, TEXTS[: settings.texts])
+        further = inputs.inputs_from_text(settings.inputs)
+        self._columns = inputs.columns_of(further, TEXTS[: settings.texts])
         self._at_once = programs.at_once
         try:  # without attention weights, which are large for long texts
             self._classify = programs() if explain else programs(maps=0)
@@ -133,12 +133,13 @@ class SentenceClassifier(Predictor):
     def answers(self, requests: Sequence[Request]) -> Iterator[Label]:
         answers: dict[int, Label] = {}
         lengths = [request.lengths for request in requests]
-        batches = [*groups(lengths, self._settings.eval_batch_tokens)]
-        members = [[requests[at] for at in group.members] for group in batches]
-        arrays = map(self._arrays, members, batches)
-        results = outputs_of(self._classify, arrays, self._at_once, ["probabilities"])
-        for group, pairs, outputs in zip(batches, members, results, strict=True):
-            answers |= zip(group.members, self._labelled(pairs, outputs), strict=True)
+        batches = groups(lengths, self._settings.eval_batch_tokens)
+        results = in_batches(
+            *(self._classify, requests, batches, self._arrays, self._at_once, ["probabilities"])
+        )
+        for members, outputs in results:
+            pairs = [requests[at] for at in members]
+            answers |= zip(members, self._labelled(pairs, outputs), strict=True)
         return (answers[at] for at in range(len(requests)))
 
     @property
@@ -160,7 +161,8 @@ class SentenceClassifier(Predictor):
         if not all(words):
             raise UserError(f"{place}: a text without a word")
         with error_context(place):
-            return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
+            texts_by_name = dict(zip(TEXTS, words, strict=False))
+            return Request(words, inputs.encode(self._columns, texts_by_name, {}))
 
     def _arrays(self, requests: Sequence[Request], group: Group) -> dict[str, np.ndarray]:
         texts = [request.texts for request in requests]
@@ -170,10 +172,8 @@ class SentenceClassifier(Predictor):
             for name, column, width in columns
         }
         widths = dict(zip(TEXTS, group.widths, strict=False))
-        for column in self._columns:
-            values = [request.arrays[column.name] for request in requests]
-            arrays[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
-        return arrays
+        examples = [request.arrays for request in requests]
+        return arrays | inputs.padded(self._columns, examples, group.rows, widths)
 
     def _labelled(self, requests: Sequence[Request], outputs: Mapping[str, Any]) -> Iterator[Label]:
         probabilities = np.asarray(outputs["probabilities"])

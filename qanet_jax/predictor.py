@@ -8,10 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from common_jax import inputs
 from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.deploy.answer import AttentionMap
-from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
+from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, in_batches
 from common_jax.deploy.schema import (
     ATTENTION_MAP,
     INTEGER,
@@ -25,7 +26,6 @@ from common_jax.deploy.schema import (
 )
 from common_jax.errors import Location, UserError
 from common_jax.fields import require
-from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
 from common_jax.io.copies import local_copy
 from common_jax.io.json_files import parse_json
 from common_jax.text.cleaning import clean
@@ -91,9 +91,10 @@ class QuestionAnswerer(Predictor):
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
                 require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
-            require(self.word_length <= WIDEST, f"word_length={self.word_length}: at most {WIDEST}")
+            widest = inputs.WIDEST
+            require(self.word_length <= widest, f"word_length={self.word_length}: at most {widest}")
             require(self.stride <= self.window, f"stride={self.stride}: at most {self.window}")
-            inputs_from_text(self.inputs)
+            inputs.inputs_from_text(self.inputs)
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class QuestionAnswerer(Predictor):
         self._vectors = vectors
         self._explain = explain
         self._attention: Compute | None = None
-        self._inputs = columns_of(inputs_from_text(settings.inputs), TEXTS)
+        self._inputs = inputs.columns_of(inputs.inputs_from_text(settings.inputs), TEXTS)
         self._looked_up: set[str] = set()
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
@@ -281,14 +282,13 @@ class QuestionAnswerer(Predictor):
             for _, context, question, *_ in rows
         ]
         computed: list[dict[str, np.ndarray]] = [{} for _ in rows]
-        batches = [*grouped(shapes, self._settings.eval_batch_tokens)]
-        arrays = (self._batch([rows[at] for at in group.members], group) for group in batches)
-        results = outputs_of(compute, arrays, self._at_once, needed)
+        batches = grouped(shapes, self._settings.eval_batch_tokens)
+        results = in_batches(compute, rows, batches, self._batch, self._at_once, needed)
 
         # The outputs in the order of the windows, without padding.
-        for group, result in zip(batches, results, strict=True):
+        for members, result in results:
             outputs = {name: np.asarray(array) for name, array in result.items()}
-            for row, at in enumerate(group.members):
+            for row, at in enumerate(members):
                 computed[at] = {name: array[row] for name, array in outputs.items()}
         return computed
 
@@ -300,11 +300,8 @@ class QuestionAnswerer(Predictor):
         for name, column in zip(TEXTS, zip(*texts, strict=True), strict=True):
             batch |= self._encoded(name, column, group.rows, widths[name])
         words = [{name: t.words for name, t in zip(TEXTS, pair, strict=True)} for pair in texts]
-        arrays = [encode(self._inputs, words_by_text, {}) for words_by_text in words]
-        for column in self._inputs:
-            values = [example[column.name] for example in arrays]
-            batch[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
-        return batch
+        examples = [inputs.encode(self._inputs, words_by_text, {}) for words_by_text in words]
+        return batch | inputs.padded(self._inputs, examples, group.rows, widths)
 
     def _encoded(
         self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
