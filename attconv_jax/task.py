@@ -58,11 +58,7 @@ class SentenceClassification(WordLevelTask[Config]):
     def init(self, key: Array) -> Params:
         """Initial parameters; after `prepare`, word vectors are those of `data.vectors`, and random
         ones of the same standard deviation for other words."""
-        texts = self.config.data.texts
-        arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
-        for name, text, model_input in self._columns:
-            arrays[name] = jnp.zeros((1, *((2,) if text else ()), model_input.width), jnp.int32)
-        params = self.model.init(key, arrays, train=False)["params"]
+        params = self.model.init(key, self.example_arrays(), train=False)["params"]
         if (initial := self.data.vectors() if self.data.prepared else None) is not None:
             numbers, vectors = initial
             for name in TABLES:
@@ -196,8 +192,6 @@ class SentenceClassification(WordLevelTask[Config]):
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        """Shape and type of the arrays of the model, with letters for symbolic dims: those of an
-        answer (`Service.inputs`)."""
         texts = TEXTS[: self.config.data.texts]
         dims = dict(zip(texts, ("B, T", "B, S"), strict=False))
         dims |= {column.name: column.dims(dims) for column in self._columns}

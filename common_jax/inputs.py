@@ -137,7 +137,7 @@ def encode(
     return arrays
 
 
-def padded(
+def padded_inputs(
     columns: Sequence[Column],
     examples: Sequence[Mapping[str, np.ndarray]],
     rows: int,

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from common_jax.data.padding import Group, groups, padded, padded_width
 from common_jax.deploy.answer import Answer
-from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, in_batches
+from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
 from common_jax.deploy.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
 from common_jax.errors import Location, UserError
 from common_jax.fields import require
@@ -165,7 +165,7 @@ class Translator(Predictor):
         # The program for them.
         self._count = n_best or (beam_size if hypotheses else 0)
         count = {"hypotheses": beam_size} if self._count else {}
-        self._translate = programs(**changed | {"beam_size": beam_size, **count})
+        self._translate = programs(**{"beam_size": beam_size, **count, **changed})
         self._attention = programs(attention=1) if explain else None
         self._at_once = programs.at_once
 
@@ -236,21 +236,20 @@ class Translator(Predictor):
     def _translated(self, sentences: Sequence[Sentence]) -> list[dict[str, float]]:
         """The distinct translations of each sentence with their scores, best first."""
 
-        def arrays(members: Sequence[Sentence], group: Group) -> dict[str, Any]:
-            encoded = [[*sentence.pieces, END] for sentence in members]
-            return {"source": padded(encoded, group.rows, *group.widths)}
-
         # Sentences of similar lengths are one batch; an empty one is in none.
         answers: list[dict[str, float]] = [{} for _ in sentences]
         filled = [i for i, sentence in enumerate(sentences) if sentence.pieces]
-        usable = [sentences[i] for i in filled]
-        batches = groups([sentence.lengths for sentence in usable], self._settings.batch_tokens)
-        results = in_batches(
-            self._translate, usable, batches, arrays, self._at_once, needed=["pieces"]
-        )
+        lengths = [sentences[i].lengths for i in filled]
+        batches = [*groups(lengths, self._settings.batch_tokens)]
+
+        def arrays(group: Group) -> dict[str, Any]:
+            encoded = [[*sentences[filled[at]].pieces, END] for at in group.members]
+            return {"source": padded(encoded, group.rows, *group.widths)}
+
+        results = outputs_of(self._translate, map(arrays, batches), self._at_once, ["pieces"])
 
         # Of equal translations, the first has the best score.
-        for members, outputs in results:
+        for group, outputs in zip(batches, results, strict=True):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
             if not 0 <= pieces.min() <= pieces.max() < self._target.size:
@@ -260,7 +259,7 @@ class Translator(Predictor):
                 )
             unknown = np.full(pieces.shape[:2], np.nan)  # for exports that return no scores
             scores = np.asarray(outputs.get("scores", unknown)).reshape(unknown.shape)
-            for row, at in enumerate(members):
+            for row, at in enumerate(group.members):
                 texts = to_text(self._target, pieces[row])
                 for text, score in zip(texts, scores[row].tolist(), strict=True):
                     if score != -np.inf:  # an empty slot

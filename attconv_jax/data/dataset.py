@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 
 from attconv_jax.data import LABELS, VECTORS
 from attconv_jax.data.text import TEXTS
-from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.epoch_plan import Plan, PlannedBatch, epoch_random
@@ -239,10 +238,6 @@ class LabelledData(WordLevelData):
                 alone = ": all examples have one label" if left == 1 else ""
                 _log.warning("%s: no example labelled %s%s", split, ", ".join(absent), alone)
 
-    def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        corpora = {split: self.corpus(split) for split in self.splits}
-        return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
-
     def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
         return self.corpus(split).lengths(*self._columns).max(axis=1)
 
@@ -286,10 +281,6 @@ class LabelledData(WordLevelData):
         plan = self.split_plan(split, lengths)
         corpus = self.corpus(split)
         return LabelledBatches(corpus, self._columns, plan, self._numbers, self._inputs)
-
-    def corpus(self, split: str) -> Corpus:
-        """A split's examples."""
-        return Corpus.open(self.path / split)
 
     def texts(self, split: str) -> list[list[str]]:
         """The raw texts of an evaluated split."""

@@ -29,9 +29,9 @@ from common_jax.bad_examples import BadExamples, Counts
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.overlaps import row_digests, write_overlaps
-from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, require_some
+from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation
 from common_jax.data.sampling import reservoir
-from common_jax.data.sources import held_out_splits
+from common_jax.data.sources import held_out_splits, require_some
 from common_jax.data.word_level import WordLevelBuilder
 from common_jax.errors import error_context
 from common_jax.inputs import Input, columns_of, encode, inputs_to_text

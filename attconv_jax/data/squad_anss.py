@@ -21,7 +21,7 @@ from attconv_jax.data import LABELS
 from attconv_jax.data.sources import Example, Selection
 from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.holdout import ShuffledGroups
-from common_jax.data.prepared import require_some
+from common_jax.data.sources import require_some
 from common_jax.data.tfds import write
 from common_jax.errors import UserError
 from common_jax.io.files import find_file

@@ -72,10 +72,15 @@ class BiCNNModule(PairModule):
         return self(texts, train=False), [[] for _ in self.layers]
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        states = [text.words for text in texts]
-        valid = [text.valid for text in texts]
         with scope("attention"):
-            for layer in self.layers:
-                states = [self.dropout(x, train=train) for x in states]
-                states = list(map(layer, states, valid))
+            states = self._states(texts, train)
+        valid = [text.valid for text in texts]
         return self.head(list(map(max_pooled, states, valid)), train=train)
+
+    def _states(self, texts: Sequence[Text], train: bool) -> list[Float[Array, "B T H"]]:
+        """The states of each text above all layers."""
+        states = [text.words for text in texts]
+        for layer in self.layers:
+            states = [self.dropout(x, train=train) for x in states]
+            states = [layer(x, text.valid) for x, text in zip(states, texts, strict=True)]
+        return states

@@ -21,7 +21,7 @@ from jaxtyping import Int
 
 from common_jax.bad_examples import BadExamples, Counts, summary
 from common_jax.data import raw_files
-from common_jax.data.corpus import NOT_CONTENT, Writer, file_identity, is_prepared, prepare
+from common_jax.data.corpus import NOT_CONTENT, Corpus, file_identity, is_prepared, prepare
 from common_jax.data.overlaps import read_overlaps
 from common_jax.errors import UserError
 from common_jax.fields import former_values, to_mapping
@@ -196,9 +196,14 @@ class PreparedData(abc.ABC):
     def _require_usable(self, folder: Path) -> None:  # noqa: B027
         """Raises UserError if the prepared folder exceeds a limit of the config."""
 
-    @abc.abstractmethod
+    def corpus(self, split: str) -> Corpus:
+        """A split's examples."""
+        return Corpus.open(self.path / split)
+
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """The number of examples of each split, and the skipped ones."""
+        corpora = {split: self.corpus(split) for split in self.splits}
+        return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     @abc.abstractmethod
     def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
@@ -373,22 +378,3 @@ def _named(config: "SplitsConfig", split: str) -> list[str]:
     root = Path(local_copy(expand_user(config.dir)))
     paths = (matches(root, name) if is_pattern(root, name) else [root / name] for name in names)
     return [os.path.realpath(path) for path in itertools.chain.from_iterable(paths)]
-
-
-def require_some(count: int, unit: str, split: str, place: str, dropped: Counts) -> None:
-    """Raises UserError if no examples of a split are left, with the reasons."""
-    if not count:
-        reasons = summary(dropped)
-        raise UserError(
-            f"{place}: no {unit} left for {split}" + (f": {reasons}" if reasons else "")
-        )
-
-
-def finish_split(corpus: Writer, unit: str, split: str, place: str, dropped: Counts) -> None:
-    """Stores the skipped examples in the corpus of a split.
-
-    Raises:
-      UserError: if no examples are left.
-    """
-    require_some(corpus.rows, unit, split, place, dropped)
-    corpus.meta["dropped"] = dropped

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from common_jax.bad_examples import BadExamples
-from common_jax.data.corpus import file_identity
+from common_jax.bad_examples import BadExamples, Counts, summary
+from common_jax.data.corpus import Writer, file_identity
 from common_jax.data.prepared import SPLITS, Split
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
@@ -202,3 +202,22 @@ def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> lis
             bad_examples.reject("not UTF-8", location)
             return None
     return texts
+
+
+def require_some(count: int, unit: str, split: str, place: str, dropped: Counts) -> None:
+    """Raises UserError if no examples of a split are left, with the reasons."""
+    if not count:
+        reasons = summary(dropped)
+        raise UserError(
+            f"{place}: no {unit} left for {split}" + (f": {reasons}" if reasons else "")
+        )
+
+
+def finish_split(corpus: Writer, unit: str, split: str, place: str, dropped: Counts) -> None:
+    """Stores the skipped examples in the corpus of a split.
+
+    Raises:
+      UserError: if no examples are left.
+    """
+    require_some(corpus.rows, unit, split, place, dropped)
+    corpus.meta["dropped"] = dropped

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkab
 from jaxtyping import Shaped
 from numpy import ndarray, shape
 
-from common_jax.data.padding import Group
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.arrivals import arriving
 from common_jax.deploy.memory_maps import nearly_used_up
@@ -109,26 +108,6 @@ def outputs_of(
         return outputs
 
     return map(computed, batches) if at_once == 1 else threaded_map(computed, batches, at_once)
-
-
-def in_batches(
-    compute: Compute,
-    items: Sequence[T],
-    batches: Iterable[Group],
-    arrays: Callable[[list[T], Group], Mapping[str, Any]],
-    at_once: int,
-    needed: Sequence[str] = (),
-) -> Iterator[tuple[list[int], Mapping[str, Any]]]:
-    """The numbers of the items in each batch, and its outputs (`outputs_of`).
-
-    Args:
-      batches: of all items, by number.
-      arrays: the input of a batch, given its items.
-    """
-    listed = [*batches]
-    inputs = (arrays([items[at] for at in batch.members], batch) for batch in listed)
-    numbers = (batch.members for batch in listed)
-    return zip(numbers, outputs_of(compute, inputs, at_once, needed), strict=True)
 
 
 def parallel_batches() -> int:

@@ -24,9 +24,9 @@ from common_jax.data import prepared
 from common_jax.data.corpus import Corpus, FlatRows, Writer
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.overlaps import row_digests, write_overlaps
-from common_jax.data.prepared import OWN_VOCABULARY, Preparation, finish_split
+from common_jax.data.prepared import OWN_VOCABULARY, Preparation
 from common_jax.data.sampling import reservoir
-from common_jax.data.sources import held_out_splits
+from common_jax.data.sources import finish_split, held_out_splits
 from common_jax.errors import UserError
 from common_jax.io.progress import progress
 from common_jax.io.threads import threaded_map

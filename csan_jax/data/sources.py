@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,10 +23,23 @@ from common_jax.io.files import (
     read_raw_lines,
 )
 from common_jax.text.cleaning import clean
-from csan_jax.data.moses import undo_escapes
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
+
+
+# Moses's escapes, as in old corpora.
+_CHARACTERS = {
+    "&apos;": "'",
+    "&quot;": '"',
+    "&lt;": "<",
+    "&gt;": ">",
+    "&#91;": "[",
+    "&#93;": "]",
+    "&#124;": "|",
+    "&amp;": "&",
+}
+_ESCAPE = re.compile("|".join(_CHARACTERS))
 
 
 class Pair(NamedTuple):
@@ -151,6 +165,15 @@ class Unescaped:
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for location, source, target in self.source.read(bad_examples):
             yield Pair(location, undo_escapes(source), undo_escapes(target))
+
+
+def undo_escapes(text: str) -> str:
+    """Replaces `&apos; &quot; &lt; &gt; &#91; &#93; &#124; &amp;` by their characters.
+
+    Other entities (`&eacute;`, `&#39;`) are not Moses's and stay. Replacement is not repeated:
+    "&amp;lt;" is the escape of "&lt;".
+    """
+    return _ESCAPE.sub(lambda match: _CHARACTERS[match[0]], text) if "&" in text else text
 
 
 def _numbered(pairs: Iterable[tuple[str, str]], place: str) -> Iterator[Pair]:

@@ -24,7 +24,8 @@ from jaxtyping import Int
 from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
 from common_jax.data.overlaps import write_overlaps
-from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, finish_split
+from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation
+from common_jax.data.sources import finish_split
 from common_jax.data.word_level import WordLevelBuilder
 from common_jax.inputs import columns_of, encode, inputs_to_text
 from common_jax.io.paths import as_path, expand_user

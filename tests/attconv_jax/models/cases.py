@@ -25,7 +25,7 @@ from attconv_jax.models.sentence_rank import SentenceRank
 from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
 from attconv_jax.models.word_count import WordCount
-from common_jax.inputs import columns_of, padded
+from common_jax.inputs import columns_of, padded_inputs
 from tests import random_params
 from tests.attconv_jax.models import numpy_reference
 from tests.attconv_jax.models.numpy_reference import Written
@@ -133,7 +133,7 @@ class System:
                     array = np.zeros((0, one.width), np.int32)
                 arrays[name] = array
             examples.append(arrays)
-        return padded(self.columns, examples, PAIRS, dict.fromkeys(TEXTS, ROW))
+        return padded_inputs(self.columns, examples, PAIRS, dict.fromkeys(TEXTS, ROW))
 
     def texts_of(self, words, valid, inputs):
         """The `Text`s of words [tables, texts, B, T, D] and valid [texts, B, T]."""
