@@ -18,9 +18,9 @@ from common_jax.config import (
 from common_jax.data.table_format import ENDINGS
 from common_jax.data.word_rule import replaces_train
 from common_jax.fields import DefaultChoice, Section, rate, require, share, size
-from common_jax.io.copies import local_copy
 from common_jax.io.files import ending, exists, file_endings
 from common_jax.io.paths import expand_user
+from common_jax.io.storage import local_copy
 from common_jax.paper_config import PaperConfig
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from common_jax.deploy.schema import (
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text, padded_inputs
-from common_jax.io.copies import local_copy
 from common_jax.io.json_files import parse_json
+from common_jax.io.storage import local_copy
 from common_jax.text.cleaning import clean
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary

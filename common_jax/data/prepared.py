@@ -26,9 +26,9 @@ from common_jax.data.overlaps import read_overlaps
 from common_jax.errors import UserError
 from common_jax.fields import former_values, to_mapping
 from common_jax.io import checksums
-from common_jax.io.copies import local_copy
 from common_jax.io.files import ending, is_pattern, matches
 from common_jax.io.paths import AnyPath, as_path, expand_user
+from common_jax.io.storage import local_copy
 from common_jax.text.cleaning import FAR
 
 if TYPE_CHECKING:

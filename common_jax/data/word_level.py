@@ -19,8 +19,8 @@ from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.epoch_plan import BucketPlan, Mixture, choose_shapes
 from common_jax.data.prepared import SPLITS, Builder, Preparation, PreparedData
 from common_jax.errors import UserError, error_context
-from common_jax.io.copies import local_copy
 from common_jax.io.paths import expand_user
+from common_jax.io.storage import local_copy
 from common_jax.text.vectors import ROWS, Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import ENGLISH, Rule

@@ -127,7 +127,7 @@ class StepTimer:
     def _calls(self) -> Iterator[list[Any]]:
         """The batches of each call of a round, as in training without validations, saves and
         logging; at least `steps` batches."""
-        from common_jax.training.step_groups import group_steps
+        from common_jax.data.batches import group_steps
 
         config = TrainConfig(
             steps_per_call=self.per_call,

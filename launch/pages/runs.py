@@ -11,7 +11,7 @@ from common_jax.compare.runs import Run
 from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError
 from common_jax.training.identity import SEED
-from common_jax.training.run_folder import devices, not_finite
+from common_jax.training.scored_run import devices, not_finite
 from common_jax.training.task import Task
 from launch.pages import curves
 from launch.pages.examples import example_sections

@@ -131,7 +131,7 @@ def _next_commands(run: "Run") -> list[str]:
 
 def _print_scores(run: "Run") -> None:
     """A line of metrics for each split, with some notes of its score; and steps not applied."""
-    from common_jax.training.run_folder import not_finite
+    from common_jax.training.scored_run import not_finite
 
     for split, metrics in run.metrics.items():
         stored = run.folder.scores(split).value if run.folder.is_scored(split) else {}

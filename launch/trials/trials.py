@@ -17,7 +17,7 @@ from common_jax.fields import require
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.identity import SEED
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.scored_run import ScoredRun
 from launch.cli import system_files
 
 SYSTEM = "system"
@@ -66,9 +66,9 @@ class Trial:
         return f"{plain[:_LONGEST]}-{digest}"
 
     @functools.cached_property
-    def workdir(self) -> RunFolder:
+    def workdir(self) -> ScoredRun:
         """The folder of its run."""
-        return RunFolder(self.folder / self.name)
+        return ScoredRun(self.folder / self.name)
 
     @property
     def log(self) -> AnyPath:
