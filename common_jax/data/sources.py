@@ -139,10 +139,8 @@ class Generated(Generic[T_co]):
         return f"generated {self.split}"
 
     def identity(self) -> Any:
-        count = self.count
-        seed = self.seed
-        split = self.split
-        return {"code": self.generator.code, "count": count, "seed": seed, "split": split}
+        code = self.generator.code
+        return {"code": code, "count": self.count, "seed": self.seed, "split": self.split}
 
     def read(self, bad_examples: BadExamples) -> T_co:
         generate = pkgutil.resolve_name(self.generator.name)

@@ -33,8 +33,8 @@ from common_jax.io.progress import progress
 from common_jax.text.squad import Question
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import Rule
-from qanet_jax.data import splits_of, triviaqa
-from qanet_jax.data.sources import Source, source_of
+from qanet_jax.data import splits_of
+from qanet_jax.data.sources import TRIVIAQA, Source, source_of
 from qanet_jax.data.text import TEXTS, TokenizedText, unreachable, windows
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Builder(WordLevelBuilder):
         words = self._words
         return {
             "span extraction": _FORMAT,
-            "triviaqa": triviaqa.IDENTITY,
+            "triviaqa": TRIVIAQA,
             "lexicon": [words.dim, words.rows, words.char_rows],
             "limits": [
                 *(self._run.word_length, config.context_length, config.question_length),
