@@ -23,7 +23,7 @@ ROOMS = {
     *("attconv_jax.data", "attconv_jax.models", "csan_jax.attention", "csan_jax.data"),
     *("qanet_jax.data", "qanet_jax.models"),
 }
-ANSWERS = ("service", "predictor", "predictor_schema", "engine", "compare", "deploy", "trackers")
+ANSWERS = ("service", "predictor", "engine", "compare", "deploy", "trackers")
 
 
 @functools.cache

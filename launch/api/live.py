@@ -231,6 +231,7 @@ def _row(run: Run, now: Progress) -> list[Cell]:
     metric = train.best_metric
     dev = [line for line in run.lines if line.get("split") == "dev" and metric in line]
     best = max(dev, key=lambda line: comparable_score(line, metric), default=None)
+
     left = None if now.seconds_left is None else _duration(now.seconds_left)
     return [
         run.label,

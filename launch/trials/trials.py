@@ -209,6 +209,8 @@ def require_own_folders(trials: Sequence[Trial]) -> None:
             f"{trial.workdir.path} has {taken} steps, more than train.steps="
             f"{trial.config.train.steps}: choose another --out",
         )
+
+        # the schedule with which it was begun
         optimizer = trial.config.optimizer
         steps = trial.config.train.steps
         if optimizer.derives_cooldown and trial.workdir.has_begun:
