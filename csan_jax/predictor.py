@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from common_jax.data.padding import Group, groups, padded, padded_width
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.deploy.schema import Schema, Text, View, schema_of
+from common_jax.deploy.schema import Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError
 from common_jax.fields import require
 from common_jax.text.cleaning import clean, with_blanks
@@ -207,7 +207,7 @@ class Translator(Predictor):
         return Schema(
             title="Translation",
             texts=(Text("source", "Text", columns=("src",)),),
-            output=schema_of(Translation),
+            output=json_schema(Translation),
             plain=not (self._count or self._attention),
             views=(
                 View("text", "translation", "Translation"),

@@ -12,7 +12,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.deploy.answer import AttentionMap
 from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
-from common_jax.deploy.schema import Schema, Text, View, schema_of
+from common_jax.deploy.schema import Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text, padded_inputs
@@ -193,7 +193,7 @@ class QuestionAnswerer(Predictor):
             title="Reading comprehension",
             texts=(Text("context", "Passage", lines=8), Text("question", "Question", lines=2)),
             line="json",
-            output=schema_of(SpanAnswer),
+            output=json_schema(SpanAnswer),
             views=(
                 View("span", "", "Answer", of="context"),
                 View("table", "next", "Next best answers"),

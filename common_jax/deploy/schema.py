@@ -20,7 +20,6 @@ JsonSchema = dict[str, Any]  # of the 2020-12 draft, which OpenAPI 3.1 uses
 STRING: JsonSchema = {"type": "string"}
 NUMBER: JsonSchema = {"type": "number"}
 INTEGER: JsonSchema = {"type": "integer"}
-NUMBERS_BY_NAME: JsonSchema = {"type": "object", "additionalProperties": NUMBER}
 
 _TYPES = {str: "string", int: "integer", float: "number", type(None): "null"}
 _BREAK = re.compile(r"\r?\n")
@@ -40,7 +39,7 @@ def array(items: JsonSchema, dims: int = 1) -> JsonSchema:
     return items
 
 
-def schema_of(kind: Any) -> JsonSchema:
+def json_schema(kind: Any) -> JsonSchema:
     """The schema of a class of answers, or of the type of a field (`Answer.to_dict`).
 
     A field with the default None is not required: an answer has it only on request.
@@ -51,19 +50,19 @@ def schema_of(kind: Any) -> JsonSchema:
     if kind in _TYPES:
         return {"type": _TYPES[kind]}
     if origin is types.UnionType:
-        return {"type": [schema_of(argument)["type"] for argument in arguments]}
+        return {"type": [json_schema(argument)["type"] for argument in arguments]}
 
     # objects and lists
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         optional = {field.name for field in dataclasses.fields(kind) if field.default is None}
         given = {n: _without_none(hint) if n in optional else hint for n, hint in hints.items()}
-        fields = {field.name: schema_of(given[field.name]) for field in dataclasses.fields(kind)}
+        fields = {field.name: json_schema(given[field.name]) for field in dataclasses.fields(kind)}
         return record(fields) | {"required": [name for name in fields if name not in optional]}
     if origin is dict:
-        return {"type": "object", "additionalProperties": schema_of(arguments[1])}
+        return {"type": "object", "additionalProperties": json_schema(arguments[1])}
     if origin is list:
-        return array(schema_of(arguments[0]))
+        return array(json_schema(arguments[0]))
 
     # an array, of jaxtyping
     is_whole = any("int" in dtype for dtype in kind.dtypes)
@@ -74,12 +73,6 @@ def _without_none(kind: Any) -> Any:
     """X of "X | None"."""
     choices = [choice for choice in typing.get_args(kind) if choice is not type(None)]
     return functools.reduce(operator.or_, choices)
-
-
-# Of a view "words"; `text` is null for pooling.
-ATTENTION_MAP = record(
-    {"context": INTEGER, "weights": array(NUMBER, dims=2)}, text={"type": ["integer", "null"]}
-)
 
 
 @dataclasses.dataclass(frozen=True)
