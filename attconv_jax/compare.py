@@ -61,7 +61,7 @@ class LabelEvaluation(Evaluation):
         if the score has none.
 
         Raises:
-          UserError: as `RunFolder.scores`, or for invalid counts.
+          UserError: as `ScoredRun.scores`, or for invalid counts.
         """
         scores = self.run.workdir.scores(self.split)
         if not scores.value.keys() >= {"correct", "examples"}:

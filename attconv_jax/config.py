@@ -9,9 +9,11 @@ from common_jax.data.word_rule import WordLevelConfig
 from common_jax.fields import (
     FORMER,
     DefaultChoice,
+    Section,
     join_list,
+    positive,
     require,
-    require_sizes,
+    size,
     split_list,
 )
 from common_jax.paper_config import PaperConfig
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class WordsConfig:
+class WordsConfig(Section):
     """Word embeddings of all matching models.
 
     Attributes:
@@ -35,14 +37,15 @@ class WordsConfig:
         "english", that of the published results.
     """
 
-    dim: int = 300
+    section: ClassVar[str] = "words"
+    dim: int = size(300)
     rows: int = 40_000
     unknown_rows: int = 0
     trained: bool = True
     rule: Rule = dataclasses.field(default=UNICODE, metadata={FORMER: ENGLISH})
 
     def __post_init__(self):
-        require_sizes("words", self, "dim")
+        super().__post_init__()
         require(
             self.rows >= 3 + self.unknown_rows >= 3,
             f"words.rows={self.rows}: at least 3 (padding, unknown and a word) more than "
@@ -93,18 +96,16 @@ class DataConfig(SplitsConfig):
     escaped_breaks: bool = dataclasses.field(default=False, metadata={FORMER: True})
     ignored_labels: str = "-"
     balanced: bool = False
-    negatives: int = 1
+    examples: int = size(0, least=0)
+    negatives: int = size(1)
     vectors: str = ""
-    max_length: int = 400
-    batch_size: int = 50
-    eval_batch_tokens: int = 12_800
-    max_shapes: int = 4
+    max_length: int = size(400)
+    batch_size: int = size(50)
+    eval_batch_tokens: int = size(12_800)
+    max_shapes: int = size(4)
 
     def __post_init__(self):
         super().__post_init__()
-        sizes = ("negatives", "max_length", "batch_size", "eval_batch_tokens", "max_shapes")
-        require_sizes("data", self, *sizes)
-        require(self.examples >= 0, f"data.examples={self.examples}: at least 0")
         require(
             not self.balanced or self.format != "ranking",
             "data.balanced: not for data.format=ranking",
@@ -168,7 +169,7 @@ class DataConfig(SplitsConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class Config(WordLevelConfig):
+class Config(WordLevelConfig, Section):
     """Config of an AttentiveConvNet run.
 
     Attributes:
@@ -182,7 +183,7 @@ class Config(WordLevelConfig):
     """
 
     task: str = "attconv_jax.task:SentenceClassification"
-    margin: float = 0.85
+    margin: float = positive(0.85)
     loss: Literal["hinge", "cross_entropy", "both"] = "hinge"
     pairs: Literal["question", "batch"] = "question"
     words: WordsConfig = dataclasses.field(default_factory=WordsConfig)
@@ -209,10 +210,10 @@ class Config(WordLevelConfig):
     paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
     def __post_init__(self):
+        super().__post_init__()
         self.model.require_texts(self.data.texts)
 
         # Fields of the hinge loss, and of rankings.
-        require(self.margin > 0, f"margin={self.margin}: above 0")
         require(
             self.pairs == "question" or self.train.accumulate == 1,
             f"train.accumulate={self.train.accumulate}: pairs={self.pairs} compares all of a batch",

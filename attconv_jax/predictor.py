@@ -10,14 +10,14 @@ from jaxtyping import Float, Int32, Num
 
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS, tokenize
-from attconv_jax.predictor_schema import schema_of
+from common_jax.data import layouts
 from common_jax.data.padding import Group, groups, padded
 from common_jax.deploy.answer import Answer, AttentionMap
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.deploy.schema import Schema
+from common_jax.deploy.schema import Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require, split_list
-from common_jax.inputs import columns_of, encode, inputs_from_text
+from common_jax.inputs import columns_of, encode, inputs_from_text, padded_inputs
 from common_jax.metrics.classification import log_odds
 from common_jax.text.cleaning import clean
 from common_jax.text.vocabulary import Vocabulary
@@ -114,8 +114,8 @@ class SentenceClassifier(Predictor):
         self._settings = settings
         self._explain = explain
         self._labels = split_list(settings.labels, "labels")
-        inputs = inputs_from_text(settings.inputs)
-        self._columns = columns_of(inputs, TEXTS[: settings.texts])
+        further = inputs_from_text(settings.inputs)
+        self._columns = columns_of(further, TEXTS[: settings.texts])
         self._at_once = programs.at_once
         try:  # without attention weights, which are large for long texts
             self._classify = programs() if explain else programs(maps=0)
@@ -160,7 +160,8 @@ class SentenceClassifier(Predictor):
         if not all(words):
             raise UserError(f"{place}: a text without a word")
         with error_context(place):
-            return Request(words, encode(self._columns, dict(zip(TEXTS, words, strict=False)), {}))
+            texts_by_name = dict(zip(TEXTS, words, strict=False))
+            return Request(words, encode(self._columns, texts_by_name, {}))
 
     def _arrays(self, requests: Sequence[Request], group: Group) -> dict[str, np.ndarray]:
         texts = [request.texts for request in requests]
@@ -170,10 +171,8 @@ class SentenceClassifier(Predictor):
             for name, column, width in columns
         }
         widths = dict(zip(TEXTS, group.widths, strict=False))
-        for column in self._columns:
-            values = [request.arrays[column.name] for request in requests]
-            arrays[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
-        return arrays
+        examples = [request.arrays for request in requests]
+        return arrays | padded_inputs(self._columns, examples, group.rows, widths)
 
     def _labelled(self, requests: Sequence[Request], outputs: Mapping[str, Any]) -> Iterator[Label]:
         probabilities = np.asarray(outputs["probabilities"])
@@ -231,3 +230,75 @@ def _attention_of(
 def _rounded(numbers: np.ndarray) -> Float[np.ndarray, "..."]:
     """Rounds in float64, for short JSON numbers."""
     return np.round(np.asarray(numbers, np.float64), 6)
+
+
+def _columns(known: Sequence[layouts.Layout], field: str) -> tuple[str, ...]:
+    """The columns that can be a text, as in training data."""
+    return tuple(dict.fromkeys(name for layout in known for name in layout.columns[field]))
+
+
+_LABEL = (
+    View("text", "label", "Label"),
+    View("table", "probabilities", "Probabilities"),
+    View("words", "layers", "Attended words", of="words"),
+)
+_REVIEWS = Schema(
+    title="Reviews",
+    texts=(Text("text", "Text", lines=6, columns=_columns(layouts.TEXTS, "text")),),
+    output=json_schema(Label),
+    views=_LABEL,
+    examples=(
+        (
+            "The rooms were not good. The food was superb. What I care about is the food and the "
+            "service. The service, to be honest, was average.",
+        ),
+        ("The coffee was awful, and the terrace really nice. Only the coffee matters to me.",),
+    ),
+)
+_PAIRS = Schema(
+    title="Sentence pairs",
+    texts=(
+        Text(TEXTS[0], "First text", columns=_columns(layouts.PAIRS, TEXTS[0])),
+        Text(TEXTS[1], "Second text", columns=_columns(layouts.PAIRS, TEXTS[1])),
+    ),
+    line="tab",
+    output=json_schema(Label),
+    views=_LABEL,
+    examples=(
+        ("There are two red cups in the shed.", "The shed has no red cups."),
+        ("There are two red cups in the shed.", "The shed has more than one red cup."),
+        ("A man rides a horse on the beach.", "A person is outdoors."),
+    ),
+)
+_RANKING = Schema(
+    title="Answer selection",
+    texts=(
+        Text(TEXTS[0], "Question", lines=2, columns=_columns(layouts.RANKING, "question")),
+        Text(
+            *(TEXTS[1], "Sentences, one a line"),
+            lines=8,
+            several=True,
+            columns=_columns(layouts.RANKING, "sentence"),
+        ),
+    ),
+    line="tab",
+    output=json_schema(Label),
+    views=(View("ranking", "probabilities", "Sentences", of=LABELS[1]),),
+    examples=(
+        (
+            "Where does Ada live?",
+            "Rome has many bakers.\nAda has lived in Rome since 1950.\n"
+            "Ben, her brother, is a painter.",
+        ),
+    ),
+)
+
+
+def schema_of(texts: int, ranking: bool, escaped_breaks: bool = False) -> Schema:
+    """The schema for examples of one or two texts, or for a ranking.
+
+    Args:
+      escaped_breaks: of the training data (`DataConfig`).
+    """
+    schema = _RANKING if ranking else _REVIEWS if texts == 1 else _PAIRS
+    return dataclasses.replace(schema, escaped_breaks=escaped_breaks)

@@ -1,6 +1,5 @@
 """How a classifier answers: its arrays, program, settings and card."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -37,10 +36,6 @@ class SentenceService(WordLevelService[SentenceClassification]):
             max_length=data.max_length,
             escaped_breaks=data.escaped_breaks,
         )
-
-    @property
-    def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        return self.task.inputs
 
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The "logits" and the "probabilities", [B, labels], and the attention maps of each of the

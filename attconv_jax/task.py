@@ -58,11 +58,7 @@ class SentenceClassification(WordLevelTask[Config]):
     def init(self, key: Array) -> Params:
         """Initial parameters; after `prepare`, word vectors are those of `data.vectors`, and random
         ones of the same standard deviation for other words."""
-        texts = self.config.data.texts
-        arrays = {name: jnp.ones((1, 2), jnp.int32) for name in TEXTS[:texts]}
-        for name, text, model_input in self._columns:
-            arrays[name] = jnp.zeros((1, *((2,) if text else ()), model_input.width), jnp.int32)
-        params = self.model.init(key, arrays, train=False)["params"]
+        params = self.model.init(key, self.example_arrays(), train=False)["params"]
         if (initial := self.data.vectors() if self.data.prepared else None) is not None:
             numbers, vectors = initial
             for name in TABLES:
@@ -134,15 +130,20 @@ class SentenceClassification(WordLevelTask[Config]):
 
         return losses, {name: of_questions(values) for name, values in further.items()}
 
+    @property
+    def _other_names(self) -> dict[str, str]:
+        """The names of arrays for the sentences that do not answer, by those for the others."""
+        columns = [column for column in self._columns if column.text != "first"]
+        return {"second": "other", **{column.name: other_name(column) for column in columns}}
+
     def _all_pairs(self, batch: Batch) -> dict[str, Array]:
         """The questions with answering sentences, followed by those with other sentences."""
-        other = {"second": "other", **{c.name: other_name(c) for c in self._columns}}
         names = [*TEXTS, *(column.name for column in self._columns)]
         count = batch["other"].shape[1]
 
         def joined(name: str) -> Array:
             answers = batch[name]
-            negatives = batch.get(other.get(name, ""))
+            negatives = batch.get(self._other_names.get(name, ""))
             if negatives is None:  # depends on the question only
                 negatives = jnp.repeat(answers, count, axis=0)
             return jnp.concatenate([answers, negatives.reshape(-1, *answers.shape[1:])])
@@ -202,8 +203,6 @@ class SentenceClassification(WordLevelTask[Config]):
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        """Shape and type of the arrays of the model, with letters for symbolic dims: those of an
-        answer (`Service.inputs`)."""
         texts = TEXTS[: self.config.data.texts]
         dims = dict(zip(texts, ("B, T", "B, S"), strict=False))
         dims |= {column.name: column.dims(dims) for column in self._columns}
@@ -213,17 +212,12 @@ class SentenceClassification(WordLevelTask[Config]):
     def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
         if not self.ranking:
             return {**self.inputs, "label": ("B", np.int32)}
-        columns = [column for column in self._columns if column.text != "first"]
-        negative_names = {column.name: other_name(column) for column in columns} | {
-            "second": "other"
-        }
-
-        def several(dims: str) -> str:
-            return dims.replace("B", f"B, {self.config.data.negatives}", 1)
-
-        wrong = {name: self.inputs[of] for of, name in negative_names.items()}
-        wrong = {name: (several(dims), dtype) for name, (dims, dtype) in wrong.items()}
-        return {**self.inputs, **wrong}
+        rows = f"B, {self.config.data.negatives}"
+        inputs = dict(self.inputs)
+        for name, other in self._other_names.items():
+            dims, kind = inputs[name]
+            inputs[other] = dims.replace("B", rows, 1), kind
+        return inputs
 
     def example_input(self) -> str:
         return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])

@@ -1,14 +1,13 @@
 """Config sections that every task has: optimizer, training, mesh, data source (the paper's results
 are in `common_jax.paper_config`).
 
-A section is a frozen dataclass: a field's name, type and default live there once, and
-`__post_init__` rejects invalid values. A config file's `get_config()` returns
+A section is a frozen dataclass: a field's name, type, default and limit live there once, and
+`__post_init__` rejects values that do not fit each other. A config file's `get_config()` returns
 `to_config_dict(Config())`, edited.
 """
 
 import dataclasses
 import functools
-import math
 import typing
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
@@ -18,11 +17,16 @@ import ml_collections
 from common_jax.columns import Quotes, parse_columns
 from common_jax.fields import (
     FORMER,
+    Section,
     field_types,
     former_values,
     from_mapping,
+    not_negative,
+    positive,
+    rate,
     require,
-    require_sizes,
+    share,
+    size,
     suggestion,
     to_mapping,
 )
@@ -42,7 +46,7 @@ TRACKERS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
+class OptimizerConfig(Section):
     """An optimizer with global-norm clipping, and the learning rate schedule.
 
     Attributes:
@@ -63,35 +67,22 @@ class OptimizerConfig:
         they are scaled down after a step; 0 disables it.
     """
 
+    section: ClassVar[str] = "optimizer"
     name: Literal["adam", "adamax", "adadelta", "adagrad"] = "adam"
-    learning_rate: float = 1e-3
+    learning_rate: float = positive(1e-3)
     warmup: Literal["linear", "exponential"] = "linear"
     schedule: Literal["rsqrt", "constant"] = "rsqrt"
-    warmup_steps: int = 4000
-    cooldown: float = 0.0
-    cooldown_start: int = -1
-    cooldown_steps: int = -1
-    b1: float = 0.9
-    b2: float = 0.98
-    eps: float = 1e-9
-    initial_sum: float = 0.0
-    clip_norm: float = 1.0
-    l2: float = 0.0
-    output_norm: float = 0.0
-
-    def __post_init__(self):
-        require(self.learning_rate > 0, "optimizer.learning_rate: must be above 0")
-        require(self.learning_rate < math.inf, "optimizer.learning_rate: must be finite")
-        for name in ("b1", "b2"):
-            value = getattr(self, name)
-            require(0 <= value < 1, f"optimizer.{name}={value}: a rate in [0, 1)")
-        for name in ("warmup_steps", "eps", "initial_sum", "clip_norm", "l2", "output_norm"):
-            value = getattr(self, name)
-            require(value >= 0, f"optimizer.{name}={value}: must not be negative")
-        require(0 <= self.cooldown <= 1, f"optimizer.cooldown={self.cooldown}: from 0 to 1")
-        for name in ("cooldown_start", "cooldown_steps"):
-            value = getattr(self, name)
-            require(value >= -1, f"optimizer.{name}={value}: -1, or not negative")
+    warmup_steps: int = size(4000, least=0)
+    cooldown: float = share(0.0)
+    cooldown_start: int = size(-1, least=-1)
+    cooldown_steps: int = size(-1, least=-1)
+    b1: float = rate(0.9)
+    b2: float = rate(0.98)
+    eps: float = not_negative(1e-9)
+    initial_sum: float = not_negative(0.0)
+    clip_norm: float = not_negative(1.0)
+    l2: float = not_negative(0.0)
+    output_norm: float = not_negative(0.0)
 
     def unused(self) -> dict[str, str]:
         """Fields without effect given the others, each with the setting that gives it one."""
@@ -128,7 +119,7 @@ class OptimizerConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Section):
     """Length of a run, and intervals of validation, saving and logging.
 
     Attributes:
@@ -154,29 +145,25 @@ class TrainConfig:
         commas; none if empty.
     """
 
-    steps: int = 100_000
-    seed: int = 0
-    evaluate_every: int = 1000
-    checkpoint_every: int = 1000
-    log_every: int = 50
+    section: ClassVar[str] = "train"
+    steps: int = size(100_000)
+    seed: int = size(0, least=0)
+    evaluate_every: int = size(1000)
+    checkpoint_every: int = size(1000)
+    log_every: int = size(50)
     best_metric: str = "loss"
-    patience: int = 0
+    patience: int = size(0, least=0)
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    accumulate: int = 1
-    steps_per_call: int = 1
-    ema_decay: float = 0.0
+    accumulate: int = size(1)
+    steps_per_call: int = size(1)
+    ema_decay: float = rate(0.0)
     init_from: str = ""
-    max_bad_steps: int = 10
-    keep_checkpoints: int = 2
+    max_bad_steps: int = size(10)
+    keep_checkpoints: int = size(2, least=2)
     trackers: str = "tensorboard"
 
     def __post_init__(self):
-        require_sizes("train", self, "steps", "evaluate_every", "checkpoint_every", "log_every")
-        require_sizes("train", self, "accumulate", "steps_per_call", "max_bad_steps")
-        for name, least in (("keep_checkpoints", 2), ("patience", 0), ("seed", 0)):
-            value = getattr(self, name)
-            require(value >= least, f"train.{name}={value}: at least {least}")
-        require(0 <= self.ema_decay < 1, f"train.ema_decay={self.ema_decay}: a rate in [0, 1)")
+        super().__post_init__()
         for name in self.tracker_names:
             message = f"train.trackers={self.trackers}: no tracker {name!r}"
             require(name in TRACKERS, f"{message}{suggestion(name, [*TRACKERS])}")
@@ -203,14 +190,14 @@ class MeshConfig:
     tensor: int = 1
 
     def __post_init__(self):
-        sizes = dataclasses.asdict(self)
-        for name, size in sizes.items():
-            require(size == -1 or size >= 1, f"mesh.{name}={size}: -1 or at least 1")
-        require(list(sizes.values()).count(-1) <= 1, "mesh: only one axis can be -1")
+        devices = dataclasses.asdict(self)
+        for name, count in devices.items():
+            require(count == -1 or count >= 1, f"mesh.{name}={count}: -1 or at least 1")
+        require(list(devices.values()).count(-1) <= 1, "mesh: only one axis can be -1")
 
 
 @dataclasses.dataclass(frozen=True)
-class SourceConfig:
+class SourceConfig(Section):
     """Source of the examples and the policy for invalid ones; common to the `data` of all families.
 
     Attributes:
@@ -225,6 +212,7 @@ class SourceConfig:
       not_prepared: the fields that prepared corpora do not depend on.
     """
 
+    section: ClassVar[str] = "data"
     not_prepared: ClassVar[frozenset[str]] = frozenset({"cache_dir"})
     source: Literal["files", "tfds", "generated"] = "files"
     dir: str = ""
@@ -234,6 +222,7 @@ class SourceConfig:
     vocabulary_from: str = ""
 
     def __post_init__(self):
+        super().__post_init__()
         require(self.source != "files" or bool(self.dir), "data.dir: name the folder of the files")
         require(
             self.source != "tfds" or bool(self.tfds),
@@ -270,12 +259,11 @@ class SplitsConfig(SourceConfig):
     columns: str = ""
     quotes: Quotes = dataclasses.field(default="auto", metadata={FORMER: "text"})
     examples: int = 0
-    holdout_size: int = 1000
+    holdout_size: int = size(1000)
     seed: int = 0
 
     def __post_init__(self):
         super().__post_init__()
-        require_sizes("data", self, "holdout_size")
         require(
             self.source != "generated" or self.examples >= 1,
             "data.examples: at least 1 if generated",

@@ -6,13 +6,14 @@ import difflib
 import importlib
 import importlib.util
 import io
+import math
 import pkgutil
 import re
 import sys
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from common_jax.errors import UserError, error_context
 from common_jax.renames import current_class
@@ -21,10 +22,67 @@ T = TypeVar("T")
 
 LARGEST = 2**31 - 1  # of int32 arrays
 FORMER = "former"
+_LIMIT = "limit"
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class Section:
+    """A section of a config, whose values are checked against the limits of its fields:
+
+        rows: int = size(8)
+        dropout: float = rate(0.1)
+
+    Attributes:
+      section: its name in the config, for messages: "model" for "model.rows=0: at least 1".
+    """
+
+    section: ClassVar[str] = ""
+
+    def __post_init__(self):
+        at = f"{self.section}." if self.section else ""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            holds, limit = field.metadata.get(_LIMIT, (bool, ""))
+            require(not limit or holds(value), f"{at}{field.name}={value}: {limit}")
+
+
+def size(default: int, least: int = 1) -> Any:
+    """A field that is at least `least`."""
+    return _limited(default, lambda value: value >= least, f"at least {least}")
+
+
+def odd(default: int) -> Any:
+    """A field that is odd and at least 1."""
+    return _limited(default, lambda value: value >= 1 and value % 2 == 1, "must be odd, at least 1")
+
+
+def rate(default: float) -> Any:
+    """A field in [0, 1)."""
+    return _limited(default, lambda value: 0 <= value < 1, "a rate in [0, 1)")
+
+
+def share(default: float) -> Any:
+    """A field in [0, 1]."""
+    return _limited(default, lambda value: 0 <= value <= 1, "a share from 0 to 1")
+
+
+def positive(default: float) -> Any:
+    """A finite field above 0."""
+    return _limited(default, lambda value: 0 < value < math.inf, "above 0, and finite")
+
+
+def not_negative(default: float) -> Any:
+    """A field of at least 0."""
+    return _limited(default, lambda value: value >= 0, "not negative")
+
+
+def _limited(default: Any, holds: Callable[[Any], bool], limit: str) -> Any:
+    """A dataclass field whose values must hold; `limit` says it in a message."""
+    return dataclasses.field(default=default, metadata={_LIMIT: (holds, limit)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(Section):
     """A config section that names its class: {"name": "package.module:Class", FIELD: value}.
 
     A config field whose type is a subclass of `Choice` accepts any of its subclasses, so that a new
@@ -101,26 +159,6 @@ def join_list(items: Iterable[str]) -> str:
     file = io.StringIO()
     csv.writer(file, lineterminator="").writerow(items)
     return file.getvalue()
-
-
-def require_sizes(section: str, config: Any, *names: str) -> None:
-    """Raises UserError unless the named fields of a config's section are at least 1."""
-    for name in names:
-        value = getattr(config, name)
-        require(value >= 1, f"{section}.{name}={value}: at least 1")
-
-
-def require_odd(section: str, config: Any, *names: str) -> None:
-    """Raises UserError unless the named fields of a config's section are odd and at least 1."""
-    for name in names:
-        size = getattr(config, name)
-        require(size >= 1 and size % 2 == 1, f"{section}.{name}={size}: must be odd, at least 1")
-
-
-def require_rates(section: str, config: Any, *names: str) -> None:
-    """Raises UserError unless the named fields of a config's section are rates in [0, 1)."""
-    for name in names:
-        require(0 <= getattr(config, name) < 1, f"{section}.{name}: a rate in [0, 1)")
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:

@@ -97,16 +97,6 @@ class Column(NamedTuple):
             return corpus.gather(rows, self.name, width)
         return corpus.gather(rows, self.name, words * width).reshape(len(rows), words, width)
 
-    def padded(
-        self, arrays: Sequence[np.ndarray], rows: int, words: int
-    ) -> Int32[np.ndarray, "{rows} ..."]:
-        """The array of a batch of encoded examples, as that of `gather`."""
-        shape = (rows, words, self.input.width) if self.text else (rows, self.input.width)
-        batch = np.zeros(shape, np.int32)
-        for row, array in zip(batch, arrays, strict=False):
-            row[: len(array)] = array
-        return batch
-
 
 def columns_of(inputs: Sequence[Input], texts: Sequence[str]) -> list[Column]:
     """The arrays of an example with these texts."""
@@ -145,6 +135,26 @@ def encode(
             raise ValueError(f"{feature.name}: gave an array of {array.shape}, not {shape}")
         arrays[name] = array.astype(np.int32)
     return arrays
+
+
+def padded_inputs(
+    columns: Sequence[Column],
+    examples: Sequence[Mapping[str, np.ndarray]],
+    rows: int,
+    widths: Mapping[str, int],
+) -> dict[str, Int32[np.ndarray, "{rows} ..."]]:
+    """The arrays of a batch of encoded examples, as of `Column.gather`.
+
+    Args:
+      widths: the padded length of each text.
+    """
+    batch = {}
+    for name, text, feature in columns:
+        shape = (rows, widths[text], feature.width) if text else (rows, feature.width)
+        batch[name] = np.zeros(shape, np.int32)
+        for row, example in zip(batch[name], examples, strict=False):
+            row[: len(example[name])] = example[name]
+    return batch
 
 
 def inputs_to_text(inputs: Sequence[Input]) -> str:

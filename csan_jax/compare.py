@@ -24,6 +24,7 @@ from common_jax.document import (
 )
 from common_jax.errors import UserError
 from csan_jax import metrics as translation
+from csan_jax import significance
 from csan_jax.languages import code_of, count_words
 
 _BY_ORDER = tuple(f"bleu_{n}" for n in range(1, 9))  # BLEU of n-grams up to n, unsmoothed
@@ -82,10 +83,10 @@ class TranslationEvaluation(Evaluation):
         return self.run.task.config.data.target_language
 
     @functools.cached_property
-    def _bootstrap(self) -> tuple[dict[str, translation.Compared], dict[str, str]]:
+    def _bootstrap(self) -> tuple[dict[str, significance.Compared], dict[str, str]]:
         """The scores with bootstrap intervals, by metric, and the metrics' signatures."""
         systems = {"run": self.hypotheses}
-        compared, signatures = translation.paired_bootstrap(
+        compared, signatures = significance.paired_bootstrap(
             systems, self.references, language=self.language
         )
         return compared["run"], signatures
@@ -202,7 +203,7 @@ class TranslationEvaluation(Evaluation):
         def of_members(lines: Sequence[str]) -> list[str]:
             return [lines[n] for n in members]
 
-        return translation.bleu_error(
+        return significance.bleu_error(
             [of_members(run.hypotheses) for run in runs],
             [of_members(run.hypotheses) for run in baselines],
             of_members(references),
@@ -214,7 +215,7 @@ class TranslationEvaluation(Evaluation):
     def tested_overall(self, baseline: Any) -> dict[str, float]:
         """sacreBLEU's paired bootstrap."""
         systems = {"other": baseline.hypotheses, "run": self.hypotheses}
-        compared, _ = translation.paired_bootstrap(
+        compared, _ = significance.paired_bootstrap(
             systems, baseline.references, language=self.language
         )
         numbers: dict[str, float] = {}

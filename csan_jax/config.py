@@ -17,10 +17,10 @@ from common_jax.config import (
 )
 from common_jax.data.table_format import ENDINGS
 from common_jax.data.word_rule import replaces_train
-from common_jax.fields import DefaultChoice, require, require_rates, require_sizes
-from common_jax.io.copies import local_copy
+from common_jax.fields import DefaultChoice, Section, rate, require, share, size
 from common_jax.io.files import ending, exists, file_endings
 from common_jax.io.paths import expand_user
+from common_jax.io.storage import local_copy
 from common_jax.paper_config import PaperConfig
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _LANGUAGE_FLAGS = "--config.data.source_language=en --config.data.target_languag
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Section):
     """The Transformer (Vaswani et al. 2017), and the self-attention of its layers.
 
     Attributes:
@@ -56,11 +56,12 @@ class ModelConfig:
       remat: recomputes the layers' activations in the backward pass: less memory, more time.
     """
 
-    dim: int = 512
-    mlp_dim: int = 2048
-    num_heads: int = 8
-    encoder_layers: int = 6
-    decoder_layers: int = 6
+    section: ClassVar[str] = "model"
+    dim: int = size(512)
+    mlp_dim: int = size(2048)
+    num_heads: int = size(8)
+    encoder_layers: int = size(6)
+    decoder_layers: int = size(6)
     encoder_attention: "EncoderAttention" = dataclasses.field(
         default_factory=DefaultChoice("csan_jax.attention.area:Area")
     )
@@ -71,29 +72,22 @@ class ModelConfig:
     sinusoids: bool = True
     initialization: Literal["glorot", "released"] = "glorot"
     tie: Literal["none", "target", "all"] = "none"
-    source_vocab_size: int = 0
-    target_vocab_size: int = 0
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    relu_dropout: float = 0.0
+    source_vocab_size: int = size(0, least=0)
+    target_vocab_size: int = size(0, least=0)
+    dropout: float = rate(0.1)
+    attention_dropout: float = rate(0.0)
+    relu_dropout: float = rate(0.0)
     attention: Literal["auto", "dense", "banded"] = "auto"
     unroll: Literal["auto", True, False] = "auto"
     remat: bool = False
 
     def __post_init__(self):
-        require_sizes(
-            "model", self, "dim", "mlp_dim", "num_heads", "encoder_layers", "decoder_layers"
-        )
+        super().__post_init__()
         require(
             self.dim % self.num_heads == 0,
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",
         )
         require(self.dim % 2 == 0, f"model.dim={self.dim}: must be even (sines and cosines)")
-        require_rates("model", self, "dropout", "attention_dropout", "relu_dropout")
-
-        # Vocabularies, which are the tokeniser's if 0, and must be one if tied.
-        for name in ("source_vocab_size", "target_vocab_size"):
-            require(getattr(self, name) >= 0, f"model.{name}: must not be negative")
         if self.tie == "all":
             require(
                 self.source_vocab_size == self.target_vocab_size,
@@ -165,29 +159,20 @@ class DataConfig(SplitsConfig):
     separator: str = "\t"
     moses_escapes: Literal["keep", "undo"] = "keep"
     white_space: Literal["blanks", "keep"] = "blanks"
-    holdout_size: int = 2000
+    holdout_size: int = size(2000)
     joint_vocabulary: bool = True
-    vocab_size: int = 32_000
-    source_vocab_size: int = 0
-    target_vocab_size: int = 0
-    max_length: int = 256
-    max_equal_pairs: float = 0.5
-    batch_tokens: int = 4096
-    max_shapes: int = 8
+    vocab_size: int = size(32_000)
+    source_vocab_size: int = size(0, least=0)
+    target_vocab_size: int = size(0, least=0)
+    max_length: int = size(256)
+    max_equal_pairs: float = share(0.5)
+    batch_tokens: int = size(4096)
+    max_shapes: int = size(8)
     batching: Literal["buckets", "packed"] = "buckets"
     row_tokens: int = 128
 
     def __post_init__(self):
         super().__post_init__()
-        require_sizes("data", self, "vocab_size", "max_length", "batch_tokens", "max_shapes")
-
-        # Sizes of the vocabularies, and the share of copies.
-        for name in ("source_vocab_size", "target_vocab_size"):
-            require(getattr(self, name) >= 0, f"data.{name}: must not be negative")
-        require(
-            0 <= self.max_equal_pairs <= 1,
-            f"data.max_equal_pairs={self.max_equal_pairs}: a share from 0 to 1",
-        )
         source, target = self.vocab_sizes
         require(
             source == target or not self.joint_vocabulary,
@@ -284,7 +269,7 @@ class DataConfig(SplitsConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodeConfig:
+class DecodeConfig(Section):
     """Beam search.
 
     Attributes:
@@ -295,14 +280,15 @@ class DecodeConfig:
       batch_tokens: source positions decoded together.
     """
 
-    beam_size: int = 4
-    dev_beam_size: int = 1
+    section: ClassVar[str] = "decode"
+    beam_size: int = size(4)
+    dev_beam_size: int = size(1)
     length_penalty: float = 0.6
-    extra_length: int = 50
-    batch_tokens: int = 2048
+    extra_length: int = size(50)
+    batch_tokens: int = size(2048)
 
     def __post_init__(self):
-        require_sizes("decode", self, "beam_size", "dev_beam_size", "extra_length", "batch_tokens")
+        super().__post_init__()
         require(
             0 <= self.length_penalty < math.inf,
             f"decode.length_penalty={self.length_penalty}: not negative, and finite",
@@ -310,7 +296,7 @@ class DecodeConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Config(Section):
     """Config of a CSAN run.
 
     Attributes:
@@ -326,7 +312,7 @@ class Config:
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     data: DataConfig = dataclasses.field(default_factory=lambda: DataConfig(dir="data"))
     optimizer: OptimizerConfig = dataclasses.field(default_factory=OptimizerConfig)
-    label_smoothing: float = 0.1
+    label_smoothing: float = rate(0.1)
     train: TrainConfig = dataclasses.field(
         default_factory=lambda: TrainConfig(best_metric="sacrebleu")
     )
@@ -335,7 +321,7 @@ class Config:
     paper: PaperConfig = dataclasses.field(default_factory=PaperConfig)
 
     def __post_init__(self):
-        require(0 <= self.label_smoothing < 1, "label_smoothing: a rate in [0, 1)")
+        super().__post_init__()
         if self.model.tie == "all":
             require(self.data.joint_vocabulary, "model.tie=all: needs data.joint_vocabulary=True")
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from common_jax.data.padding import groups, padded, padded_width
+from common_jax.data.padding import Group, groups, padded, padded_width
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.deploy.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
+from common_jax.deploy.schema import Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError
 from common_jax.fields import require
 from common_jax.text.cleaning import clean, with_blanks
@@ -103,8 +103,14 @@ class Translator(Predictor):
         white_space: str = "keep"
 
         def __post_init__(self):
-            for name in ("beam_size", "batch_tokens"):
-                require(getattr(self, name) >= 1, f"{name}={getattr(self, name)}: at least 1")
+            for name in ("beam_size", "batch_tokens", "extra_length"):
+                value = getattr(self, name)
+                require(value is None or value >= 1, f"{name}={value}: at least 1")
+            penalty = self.length_penalty
+            require(
+                penalty is None or 0 <= penalty < math.inf,
+                f"length_penalty={penalty}: not negative, and finite",
+            )
 
     def __init__(
         self,
@@ -133,11 +139,20 @@ class Translator(Predictor):
         """
         self._source = vocabulary[0]
         self._target = vocabulary[-1]
-        self._settings = settings
 
-        # The options of the search, against the vocabulary and each other.
-        beam_size = settings.beam_size if beam_size is None else beam_size
-        require(beam_size >= 1, f"beam_size={beam_size}: at least 1")
+        # The options of the search that are not the run's, against the vocabulary and each other.
+        search = {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "extra_length": extra_length,
+        }
+        changed: dict[str, Any] = {
+            name: value
+            for name, value in search.items()
+            if value is not None and value != getattr(settings, name)
+        }
+        self._settings = settings = dataclasses.replace(settings, **changed)
+        beam_size = settings.beam_size
         size = self._target.size
         require(
             beam_size <= size, f"beam_size={beam_size}: at most {size}, the vocabulary's pieces"
@@ -146,24 +161,11 @@ class Translator(Predictor):
             n_best is None or 1 <= n_best <= beam_size,
             f"n_best={n_best}: 1 to beam_size={beam_size}",
         )
-        require(
-            length_penalty is None or 0 <= length_penalty < math.inf,
-            f"length_penalty={length_penalty}: not negative, and finite",
-        )
-        require(
-            extra_length is None or extra_length >= 1, f"extra_length={extra_length}: at least 1"
-        )
 
-        # A program for the options that are not the run's.
+        # The program for them.
         self._count = n_best or (beam_size if hypotheses else 0)
-        search = {"length_penalty": length_penalty, "extra_length": extra_length}
-        changed = {
-            name: value
-            for name, value in search.items()
-            if value is not None and value != getattr(settings, name)
-        }
         count = {"hypotheses": beam_size} if self._count else {}
-        self._translate = programs(beam_size=beam_size, **count, **changed)
+        self._translate = programs(**{"beam_size": beam_size, **count, **changed})
         self._attention = programs(attention=1) if explain else None
         self._at_once = programs.at_once
 
@@ -202,21 +204,10 @@ class Translator(Predictor):
 
     @property
     def schema(self) -> Schema:
-        # What an answer has; all but the translation only on request.
-        hypothesis = record({"translation": STRING, "score": NUMBER})
-        output = record(
-            {"translation": STRING},
-            hypotheses=array(hypothesis),
-            pieces=array(STRING),
-            attention=array(NUMBER, dims=5),
-            reach=array(INTEGER, dims=4),
-        )
-
-        # How the page of a server shows it.
         return Schema(
             title="Translation",
             texts=(Text("source", "Text", columns=("src",)),),
-            output=output,
+            output=json_schema(Translation),
             plain=not (self._count or self._attention),
             views=(
                 View("text", "translation", "Translation"),
@@ -233,26 +224,21 @@ class Translator(Predictor):
 
     def _translated(self, sentences: Sequence[Sentence]) -> list[dict[str, float]]:
         """The distinct translations of each sentence with their scores, best first."""
+
+        # Sentences of similar lengths are one batch; an empty one is in none.
         answers: list[dict[str, float]] = [{} for _ in sentences]
         filled = [i for i, sentence in enumerate(sentences) if sentence.pieces]
         lengths = [sentences[i].lengths for i in filled]
-        batches = [
-            ([filled[at] for at in group.members], group)
-            for group in groups(lengths, self._settings.batch_tokens)
-        ]
+        batches = [*groups(lengths, self._settings.batch_tokens)]
 
-        def encoded(members: Sequence[int]) -> list[list[int]]:
-            return [[*sentences[i].pieces, END] for i in members]
+        def arrays(group: Group) -> dict[str, Any]:
+            encoded = [[*sentences[filled[at]].pieces, END] for at in group.members]
+            return {"source": padded(encoded, group.rows, *group.widths)}
 
-        # Sentences of similar lengths are one batch; an empty one is in none.
-        arrays = (
-            {"source": padded(encoded(members), group.rows, *group.widths)}
-            for members, group in batches
-        )
-        results = outputs_of(self._translate, arrays, self._at_once, ["pieces"])
+        results = outputs_of(self._translate, map(arrays, batches), self._at_once, ["pieces"])
 
         # Of equal translations, the first has the best score.
-        for (members, _), outputs in zip(batches, results, strict=True):
+        for group, outputs in zip(batches, results, strict=True):
             pieces = np.asarray(outputs["pieces"])
             pieces = pieces.reshape(len(pieces), -1, pieces.shape[-1])
             if not 0 <= pieces.min() <= pieces.max() < self._target.size:
@@ -262,11 +248,11 @@ class Translator(Predictor):
                 )
             unknown = np.full(pieces.shape[:2], np.nan)  # for exports that return no scores
             scores = np.asarray(outputs.get("scores", unknown)).reshape(unknown.shape)
-            for row, i in enumerate(members):
+            for row, at in enumerate(group.members):
                 texts = to_text(self._target, pieces[row])
                 for text, score in zip(texts, scores[row].tolist(), strict=True):
                     if score != -np.inf:  # an empty slot
-                        answers[i].setdefault(text, score)
+                        answers[filled[at]].setdefault(text, score)
         return answers
 
     def _explained(self, encoded: Sequence[int]) -> dict[str, Any]:

@@ -70,14 +70,13 @@ def main(argv: list[str]) -> None:
     configure_logging()
 
     from common_jax.bad_examples import BadExamples, summary
-    from common_jax.data.prepared import require_some
+    from common_jax.data.sources import require_some
     from common_jax.io.atomic import replace_text, writing
     from common_jax.text.sentence_splitter import split_sentences
     from common_jax.text.squad import read_squad, write_squad
     from launch.pages.html import to_html
-    from qanet_jax.augmentation.augment import augment, sample_passages
+    from qanet_jax.augmentation.augment import augment, report, sample_passages
     from qanet_jax.augmentation.paraphrases import read_paraphrases
-    from qanet_jax.augmentation.report import report
 
     bad_examples = BadExamples("skip")
     squad = read_squad(args.data, bad_examples)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, SplitsConfig, TrainConfig
 from common_jax.data.word_rule import WordLevelConfig
-from common_jax.fields import DefaultChoice, require, require_sizes
+from common_jax.fields import DefaultChoice, require, share, size
 from common_jax.paper_config import PaperConfig
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
@@ -58,26 +58,23 @@ class DataConfig(SplitsConfig):
     train: str = "train-v1.1.json"
     dev: str = "dev-v1.1.json"
     test: str = ""
-    holdout_size: int = 500
+    holdout_size: int = size(500)
     adversarial: bool = False
-    max_unreachable_answers: float = 0.1
+    max_unreachable_answers: float = share(0.1)
     weights: str = ""
     vectors: str = ""
-    word_length: int = 16
-    context_length: int = 400
-    question_length: int = 50
-    answer_length: int = 30
+    word_length: int = size(16)
+    context_length: int = size(400)
+    question_length: int = size(50)
+    answer_length: int = size(30)
     window: int = 400
-    stride: int = 200
-    batch_size: int = 32
-    eval_batch_tokens: int = 12_800
-    max_shapes: int = 8
+    stride: int = size(200)
+    batch_size: int = size(32)
+    eval_batch_tokens: int = size(12_800)
+    max_shapes: int = size(8)
 
     def __post_init__(self):
         super().__post_init__()
-        require_sizes("data", self, "word_length", "context_length", "question_length")
-        require_sizes("data", self, "answer_length", "stride", "batch_size")
-        require_sizes("data", self, "eval_batch_tokens", "max_shapes")
 
         # What each source and format has.
         require(
@@ -97,11 +94,6 @@ class DataConfig(SplitsConfig):
         require(
             not self.adversarial or self.format == "squad",
             f"data.adversarial: not for data.format={self.format}",
-        )
-
-        require(
-            0 <= self.max_unreachable_answers <= 1,
-            f"data.max_unreachable_answers={self.max_unreachable_answers}: a share from 0 to 1",
         )
 
         # Files and their weights.

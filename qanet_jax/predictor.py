@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,26 +12,15 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.deploy.answer import AttentionMap
 from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
-from common_jax.deploy.schema import (
-    ATTENTION_MAP,
-    INTEGER,
-    NUMBER,
-    STRING,
-    Schema,
-    Text,
-    View,
-    array,
-    record,
-)
-from common_jax.errors import Location, UserError
+from common_jax.deploy.schema import Schema, Text, View, json_schema
+from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require
-from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text
-from common_jax.io.copies import local_copy
+from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text, padded_inputs
 from common_jax.io.json_files import parse_json
+from common_jax.io.storage import local_copy
 from common_jax.text.cleaning import clean
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
-from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
 from qanet_jax.reading import OUTPUTS, PredictedSpan, Reading, SpanAnswer
 
@@ -45,7 +34,6 @@ _EXAMPLES = (
     (_RACE, "Which number did Valitia wear?"),
     ("Ada lives in Rome. Ben, her brother, is a painter in Turin.", "Who lives in Rome?"),
 )
-_NO_ID: Mapping[str, Any] = {}
 
 
 class QuestionAnswerer(Predictor):
@@ -171,10 +159,25 @@ class QuestionAnswerer(Predictor):
 
     def parse(self, line: str, place: str | Location) -> "_Request":
         """The texts of a line {"context": ..., "question": ...}, with an optional "id"."""
-        return _Request.of(line, place, self._vocabulary.rule)
+        request = parse_json(clean(line), place)
+        context, question = (request.get(name, str) for name in self.fields)
+        id_field = {"id": request.value["id"]} if "id" in request.value else {}
+        if id_field:
+            request.get("id", int if type(id_field["id"]) is int else str)  # checks the type
+        with error_context(request.place):
+            return self._request(context, question, id_field)
+
+    def _request(self, context: str, question: str, id_field: Mapping[str, Any]) -> "_Request":
+        """The words of the texts; raises UserError if one has none."""
+        texts = {"context": context, "question": question}
+        for name, text in texts.items():
+            require(bool(clean(text)), f"the {name} has no word")
+        rule = self._vocabulary.rule
+        words = [TokenizedText.of(text, rule) for text in texts.values()]
+        return _Request(context, words[0], words[1], id_field)
 
     def answers(self, requests: Sequence["_Request"]) -> Iterator[SpanAnswer]:
-        self._look_up(_words(requests))
+        self._look_up(requests)
         chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
@@ -186,23 +189,11 @@ class QuestionAnswerer(Predictor):
 
     @property
     def schema(self) -> Schema:
-        # What an answer has; the fields of `record` by name only on request.
-        answer = {"answer": STRING, "start": INTEGER, "end": INTEGER, "probability": NUMBER}
-        pointer_fields = {"words": array(STRING), "first": array(NUMBER), "last": array(NUMBER)}
-        identity = {"anyOf": [STRING, INTEGER]}
-
-        # How the page of a server shows it.
         return Schema(
             title="Reading comprehension",
             texts=(Text("context", "Passage", lines=8), Text("question", "Question", lines=2)),
             line="json",
-            output=record(
-                {**answer, "next": array(record(answer))},
-                pointers=record(pointer_fields),
-                words=array(STRING, dims=2),
-                layers=array(ATTENTION_MAP, dims=2),
-                id=identity,
-            ),
+            output=json_schema(SpanAnswer),
             views=(
                 View("span", "", "Answer", of="context"),
                 View("table", "next", "Next best answers"),
@@ -219,12 +210,12 @@ class QuestionAnswerer(Predictor):
         Raises:
           UserError: if either text has no word.
         """
-        (read,) = self._read([_Request.of_texts(context, question, self._vocabulary.rule)])
+        (read,) = self._read([self._request(context, question, {})])
         return read.answers(self._count)
 
     def _read(self, requests: Sequence["_Request"]) -> list["Reading"]:
         """The model's outputs for each request."""
-        self._look_up(_words(requests))
+        self._look_up(requests)
         readings = [Reading(request.text, request.context) for request in requests]
         rows = self._windows(requests)
         for window, outputs in zip(rows, self._computed(self._decode, rows, OUTPUTS), strict=True):
@@ -246,11 +237,12 @@ class QuestionAnswerer(Predictor):
             weights[window.start : window.stop] = outputs["attention"][:length, : len(words[1])]
         return {"words": [*words], "layers": [[AttentionMap(0, 1, np.round(weights, 4))]]}
 
-    def _look_up(self, words: Iterable[str]) -> None:
+    def _look_up(self, requests: Sequence["_Request"]) -> None:
         """Reads the vectors of words that the run lacks, in one pass over the file."""
         if not self._vectors:
             return
-        new = set(words) - self._looked_up
+        texts = (text for request in requests for text in (request.context, request.question))
+        new = {word for text in texts for word in text.words} - self._looked_up
         self._looked_up |= new
         if lacking := [word for word in sorted(new) if word not in self._known]:
             bad_examples = BadExamples(self._settings.on_bad_example, option="")
@@ -263,7 +255,7 @@ class QuestionAnswerer(Predictor):
         size = self._settings.window
         stride = self._settings.stride
         return [
-            _Window(number, request.context, request.question, *cut)
+            _Window(number, request, *cut)
             for number, request in enumerate(requests)
             for cut in windows(len(request.context.words), size, stride)
         ]
@@ -275,10 +267,10 @@ class QuestionAnswerer(Predictor):
         # Windows of similar lengths are one batch.
         shapes = [
             (
-                min(padded_width(len(context.words)), self._settings.window),
-                padded_width(len(question.words)),
+                min(padded_width(context), self._settings.window),
+                padded_width(question),
             )
-            for _, context, question, *_ in rows
+            for context, question in (row.request.lengths for row in rows)
         ]
         computed: list[dict[str, np.ndarray]] = [{} for _ in rows]
         batches = [*grouped(shapes, self._settings.eval_batch_tokens)]
@@ -293,18 +285,14 @@ class QuestionAnswerer(Predictor):
         return computed
 
     def _batch(self, members: Sequence["_Window"], group: Group) -> dict[str, np.ndarray]:
-        contexts = [window.context.part(window.start, window.stop) for window in members]
-        texts = [(c, window.question) for c, window in zip(contexts, members, strict=True)]
+        texts = [(w.request.context.part(w.start, w.stop), w.request.question) for w in members]
         widths = dict(zip(TEXTS, group.widths, strict=True))
         batch: dict[str, np.ndarray] = {}
         for name, column in zip(TEXTS, zip(*texts, strict=True), strict=True):
             batch |= self._encoded(name, column, group.rows, widths[name])
         words = [{name: t.words for name, t in zip(TEXTS, pair, strict=True)} for pair in texts]
-        arrays = [encode(self._inputs, words_by_text, {}) for words_by_text in words]
-        for column in self._inputs:
-            values = [example[column.name] for example in arrays]
-            batch[column.name] = column.padded(values, group.rows, widths.get(column.text, 0))
-        return batch
+        examples = [encode(self._inputs, words_by_text, {}) for words_by_text in words]
+        return batch | padded_inputs(self._inputs, examples, group.rows, widths)
 
     def _encoded(
         self, name: str, texts: Sequence[TokenizedText], rows: int, width: int
@@ -319,17 +307,14 @@ class QuestionAnswerer(Predictor):
         return text_arrays(name, words, characters, vocabulary)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Request:
+class _Request(NamedTuple):
     """An input line.
 
     Attributes:
-      place: its location for messages.
       text: the raw context.
       id: {"id": ...} of the line, or empty.
     """
 
-    place: str
     text: str
     context: TokenizedText
     question: TokenizedText
@@ -340,50 +325,16 @@ class _Request:
         """The numbers of words of the context and of the question."""
         return len(self.context.words), len(self.question.words)
 
-    @classmethod
-    def of(cls, line: str, place: str | Location, rule: Rule) -> "_Request":
-        """
-        Raises:
-          UserError: for an invalid request, or a text without a word.
-        """
-        request = parse_json(clean(line), place)
-        context, question = (request.get(name, str) for name in QuestionAnswerer.fields)
-        id_field = {"id": request.value["id"]} if "id" in request.value else {}
-        if id_field:
-            request.get("id", int if type(id_field["id"]) is int else str)  # checks the type
-        return cls.of_texts(context, question, rule, request.place, id_field)
-
-    @classmethod
-    def of_texts(
-        cls,
-        context: str,
-        question: str,
-        rule: Rule,
-        place: str = "",
-        id: Mapping[str, Any] = _NO_ID,
-    ) -> "_Request":
-        for name, text in zip(TEXTS, (context, question), strict=True):
-            if not clean(text):
-                raise UserError(f"{place}: the {name} has no word".removeprefix(": "))
-        words = TokenizedText.of(context, rule), TokenizedText.of(question, rule)
-        return cls(place, context, *words, id)
-
-
-def _words(requests: Iterable[_Request]) -> Iterator[str]:
-    return (word for r in requests for word in (*r.context.words, *r.question.words))
-
 
 class _Window(NamedTuple):
     """A window of a context.
 
     Attributes:
-      number: index of its request.
-      context: the complete context.
+      number: of its request.
       start, stop: the window's words in the context.
     """
 
     number: int
-    context: TokenizedText
-    question: TokenizedText
+    request: _Request
     start: int
     stop: int

@@ -38,10 +38,6 @@ class ReadingService(WordLevelService[SpanExtraction]):
             answer_length=data.answer_length,
         )
 
-    @property
-    def inputs(self) -> Mapping[str, tuple[str, Any]]:
-        return self.task.inputs
-
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
         return [{"count": count} for count in sorted(set(values or (3,)))]
 

@@ -22,7 +22,6 @@ from qanet_jax import triviaqa_metrics
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TEXTS, input_line
-from qanet_jax.decode import best_spans
 from qanet_jax.layers import Words
 from qanet_jax.score import by_question, example_results, is_adversarial, score_squad
 
@@ -48,13 +47,7 @@ class SpanExtraction(WordLevelTask[Config]):
         self.splits = tuple(split for split in self.data.splits if split != "train")
 
     def init(self, key: Array) -> Params:
-        sizes = {"B": 1, "N": 2, "M": 2}
-
-        def shape(dims: str) -> list[int]:
-            return [sizes.get(dim) or int(dim) for dim in dims.split(", ")]
-
-        arrays = {name: jnp.ones(shape(dims), dtype) for name, (dims, dtype) in self.inputs.items()}
-        texts, examples = self.read(arrays)
+        texts, examples = self.read(self.example_arrays())
         return self.model.init(key, *texts, train=False, **examples).get("params", {})
 
     def logits(
@@ -277,3 +270,38 @@ def _by_kind(
 
 def _log_probability(logits: Float[Array, "B N"], at: Int[Array, "B"]) -> Float[Array, "B"]:
     return jnp.take_along_axis(jax.nn.log_softmax(logits), at[:, None], axis=1)[:, 0]
+
+
+def best_spans(
+    start: Float[Array, "B N"], end: Float[Array, "B N"], length: int, count: int = 1
+) -> tuple[Int[Array, "B k"], Int[Array, "B k"], Float[Array, "B k"]]:
+    """The spans with the largest start[s] + end[e] (section 2.2, "Inference"), in time and memory
+    linear in N.
+
+    Args:
+      start, end: logits; very negative where no span may start or end.
+      length: largest number of words in a span.
+      count: number of spans; fewer are returned if fewer exist. With a symbolic N `count` spans are
+        always returned; invalid ones end after the last word.
+
+    Returns:
+      s, e (inclusive) and the scores; spans with equal scores are ordered by start, then by end.
+    """
+    size = start.shape[1]
+    beyond = jnp.finfo(end.dtype).min
+    symbolic = not isinstance(size, int)  # of an export, which cannot be compared
+    if not symbolic:
+        length = min(length, size)
+        count = min(count, sum(size - n for n in range(length)))
+
+    # the scores of all spans, [B, N * length]
+    padded = jnp.pad(end, ((0, 0), (0, length - 1)), constant_values=beyond)
+    scores = jnp.stack([start + padded[:, n : n + size] for n in range(length)], axis=2)
+    scores = scores.reshape(start.shape[0], size * length)
+    if symbolic:  # for at least `count` spans with any size
+        scores = jnp.pad(scores, ((0, 0), (0, count)), constant_values=beyond)
+
+    # the best
+    best, spans = jax.lax.top_k(scores, count)
+    first = spans // length
+    return first, first + spans % length, best

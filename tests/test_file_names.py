@@ -12,6 +12,7 @@ from tests.test_layers import FILES, ROOT
 NAMED_BY = {
     "common_jax/training/run_folder.py": None,  # all
     "common_jax/training/run_writer.py": None,
+    "common_jax/training/scored_run.py": None,
     "common_jax/file_names.py": {"config.json", "vocabulary"},
     "common_jax/deploy/format.py": {"checkpoints"},
 }

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 
 from attconv_jax.data import LABELS, VECTORS
 from attconv_jax.data.text import TEXTS
-from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batch, Batches, Epoch, Position
 from common_jax.data.corpus import Corpus
 from common_jax.data.epoch_plan import Plan, PlannedBatch, epoch_random
@@ -84,6 +83,8 @@ class RankedQuestions:
         self.rows = np.lexsort((labels != YES, questions))
         _, starts, counts = np.unique(questions[self.rows], return_index=True, return_counts=True)
         right = np.add.reduceat((labels[self.rows] == YES).astype(int), starts)
+
+        # questions with both labels
         usable = (right > 0) & (right < counts)
         if not usable.any():
             raise UserError(
@@ -93,6 +94,8 @@ class RankedQuestions:
         self.starts = starts[usable]
         self.right = right[usable]
         self.counts = counts[usable]
+
+        # lengths of a question and its longest sentence
         lengths = corpus.lengths(*TEXTS)[self.rows]
         longest = np.maximum.reduceat(lengths[:, 1], starts)
         self.lengths = np.stack([lengths[starts, 0], longest], axis=1)[usable]
@@ -235,10 +238,6 @@ class LabelledData(WordLevelData):
                 alone = ": all examples have one label" if left == 1 else ""
                 _log.warning("%s: no example labelled %s%s", split, ", ".join(absent), alone)
 
-    def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        corpora = {split: self.corpus(split) for split in self.splits}
-        return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
-
     def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
         return self.corpus(split).lengths(*self._columns).max(axis=1)
 
@@ -262,6 +261,8 @@ class LabelledData(WordLevelData):
                 "data.vectors and words.rows"
             )
         corpus = self.corpus("train")
+
+        # ranking: groups of a question
         if self.config.format == "ranking":
             questions = RankedQuestions(corpus)
             if questions.left_out:
@@ -270,6 +271,7 @@ class LabelledData(WordLevelData):
             plan = self.train_plan(questions.lengths, seed)
             negatives = self.config.negatives
             return RankedBatches(corpus, questions, plan, seed, self._inputs, negatives)
+
         plan = self.train_plan(corpus.lengths(*self._columns), seed)
         return LabelledBatches(corpus, self._columns, plan, inputs=self._inputs)
 
@@ -279,10 +281,6 @@ class LabelledData(WordLevelData):
         plan = self.split_plan(split, lengths)
         corpus = self.corpus(split)
         return LabelledBatches(corpus, self._columns, plan, self._numbers, self._inputs)
-
-    def corpus(self, split: str) -> Corpus:
-        """A split's examples."""
-        return Corpus.open(self.path / split)
 
     def texts(self, split: str) -> list[list[str]]:
         """The raw texts of an evaluated split."""

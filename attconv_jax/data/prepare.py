@@ -9,7 +9,6 @@ The folder has the vocabulary, the initial vectors of its words (`VECTORS`), and
 corpus with the columns of `columns`; an evaluated split also has its raw texts.
 """
 
-import functools
 import itertools
 import json
 import random
@@ -30,15 +29,10 @@ from common_jax.bad_examples import BadExamples, Counts
 from common_jax.data.corpus import Corpus, Writer
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.overlaps import row_digests, write_overlaps
-from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, require_some
+from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation
 from common_jax.data.sampling import reservoir
-from common_jax.data.sources import held_out_splits
-from common_jax.data.word_level import (
-    given_vocabulary,
-    read_word_vectors,
-    tokeniser_identity,
-    vectors_identity,
-)
+from common_jax.data.sources import held_out_splits, require_some
+from common_jax.data.word_level import WordLevelBuilder
 from common_jax.errors import error_context
 from common_jax.inputs import Input, columns_of, encode, inputs_to_text
 from common_jax.io.progress import progress
@@ -83,7 +77,7 @@ class _Rows(NamedTuple):
             yield {name: corpus.rows(self.rows[start : start + _CHUNK], name) for name in names}
 
 
-class Builder:
+class Builder(WordLevelBuilder):
     """Builds the folder."""
 
     def __init__(
@@ -97,58 +91,38 @@ class Builder:
         Args:
           inputs: the model's inputs beside words.
         """
-        self._config = config
-        self._words = words
+        super().__init__(config, words, inputs_to_text(inputs), preparation)
         self._inputs = inputs
-        self._preparation = preparation
-        self._splits = preparation.splits or SPLITS
         self._texts = TEXTS[: config.texts]
         self._further = columns_of(inputs, self._texts)
         held_out = [split for split in held_out_splits(config) if split in self._splits]
         self._held_out = ShuffledGroups(held_out, config.holdout_size, config.seed, "examples")
         self._numbers: dict[str, int] = {}  # of words in drafts
 
-    @functools.cached_property
-    def _sources(self) -> dict[Split, Source]:
-        """By split; opens the files."""
-        return {
-            split: source_of(self._config, split, bool(self._inputs), self._words.rule)
-            for split in SPLITS
-            if split in self._splits and split not in self._held_out.splits
-        }
+    def _source(self, split: Any) -> Source | None:
+        if split in self._held_out.splits:
+            return None
+        return source_of(self._config, split, bool(self._inputs), self._words.rule)
 
     @property
     def _vectors(self) -> str:
         """The file of initial vectors; "" if no training split is prepared."""
-        return self._config.vectors if "train" in self._splits else ""
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Identifies the folder's content."""
-        return {
-            **self.settings(),
-            "sources": {split: source.identity() for split, source in self._sources.items()},
-            "vectors": vectors_identity(self._vectors),
-            **self._preparation.identity(),
-        }
+        return super()._vectors if "train" in self._splits else ""
 
     def settings(self) -> dict[str, Any]:
-        """As `fingerprint`, without files."""
         config = self._config
         held_out = self._held_out.splits
         return {
             "labelled texts": _FORMAT,
-            "words": tokeniser_identity(self._words.rule),
             "held_out": [held_out, config.holdout_size, config.examples, config.seed],
             "labels": [config.labels, config.ignored_labels, config.balanced],
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
             "length": config.max_length,
-            "on_bad_example": config.on_bad_example,
             **({"labels read": _LABELS} if config.on_bad_example == "skip" else {}),
-            **({"inputs": inputs_to_text(self._inputs)} if self._inputs else {}),
+            **super().settings(),
         }
 
     def build(self, folder: Path) -> None:
-        """Fills the empty folder."""
         with tempfile.TemporaryDirectory(dir=folder) as drafts:
             self._build(folder, Path(drafts))
 
@@ -159,6 +133,8 @@ class Builder:
             dropped[split] = self._draft(drafts / split, source)
             rows = np.arange(len(Corpus.open(drafts / split)))
             splits[split] = _Rows(drafts / split, rows)
+
+        # rows of the splits
         if self._held_out.splits:
             held_out = self._held_out.rows(self._sources["train"].place)
             splits |= {split: _Rows(drafts / "train", rows) for split, rows in held_out.items()}
@@ -167,11 +143,14 @@ class Builder:
             labels = Corpus.open(train.folder).column("label")[train.rows]
             balanced = balance(labels, self._config.seed)
             splits["train"] = train._replace(rows=train.rows[balanced])
+
+        # words
         digests = {name: of.digests(_WORDS, _LENGTHS) for name, of in splits.items()}
         write_overlaps(folder, {s: digests[s] for s in SPLITS if s in splits})
         vocabulary = self._vocabulary(splits, folder)
         vocabulary.save(folder)
         ids = np.array(vocabulary.word_ids(self._numbers), np.int32)
+
         for name, split_rows in splits.items():
             several = _several_labels(digests[name], split_rows.digests("label"))
             meta = {"dropped": dropped.get(name, {}), "several_labels": several}
@@ -180,7 +159,7 @@ class Builder:
     def _draft(self, folder: Path, source: Source) -> Counts:
         """Writes the draft of a source's valid examples; returns the counts of the others."""
         train = folder.name == "train"
-        bad_examples = self._preparation.bad_examples(self._config)
+        bad_examples = self._bad_examples()
         names = columns(self._config.format, self._inputs)[len(self._texts) :]
         number = self._numbers.setdefault
         questions = dict[tuple[str, str, str], int]()
@@ -237,6 +216,7 @@ class Builder:
             quoted = "; labels with commas in quotation marks" if "," in example.label else ""
             reason = f"none of data.labels={config.labels}{quoted}"
             bad_examples.reject(reason, f"{example.place}: label {example.label[:60]!r}")
+        # its texts
         elif not all(words := [tokenize(text, self._words.rule) for text in example.texts]):
             bad_examples.reject("a text without a word", example.place)
         elif (longest := max(map(len, words))) > config.max_length:
@@ -258,23 +238,22 @@ class Builder:
     def _vocabulary(self, splits: dict[str, _Rows], folder: Path) -> Vocabulary:
         """The given vocabulary, or that of the most frequent words of train, and of other splits'
         words with vectors; writes the vectors."""
-        config = self._config
         words = self._words
-        given = None
-        if (source := self._preparation.vocabulary) is not None:
-            given = given_vocabulary(source, words.rule, words.rows)
+        given = self._given_vocabulary()
         if not self._vectors:
             return given or Vocabulary.make(
                 self._count(splits["train"]), words.rows, 0, words.unknown_rows, words.rule
             )
+
+        # words that have vectors
         counts = {split: self._count(split_rows) for split, split_rows in splits.items()}
         everywhere = sum(counts.values(), Counter[str]())
-        bad_examples = self._preparation.bad_examples(config)
-        vectors = read_word_vectors(config.vectors, everywhere, words.dim, bad_examples, folder)
+        vectors = self._read_vectors(everywhere, folder)
         with_vectors = Counter({word: everywhere[word] for word in vectors.rows})
         vocabulary = given or Vocabulary.make(
             counts["train"] | with_vectors, words.rows, 0, words.unknown_rows, words.rule
         )
+
         rows = {word: row for word, row in vectors.rows.items() if word in vocabulary}
         numbers = np.array(vocabulary.word_ids(rows), np.int32)
         if rows:

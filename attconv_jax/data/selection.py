@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from common_jax.data.corpus import recorded_identity
-from common_jax.text.nltk_limits import lift_time_limit
 from common_jax.text.sentence_splitter import split_after_marks
 from common_jax.text.squad import Answer, Question, Squad
-from common_jax.text.word_tokenizer import ENGLISH, Rule
+from common_jax.text.word_tokenizer import ENGLISH, Rule, lift_time_limit
 
 # Identifies the output of `candidates` in fingerprints (`attconv_jax.data.sources`).
 IDENTITY = recorded_identity(

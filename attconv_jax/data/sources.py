@@ -7,11 +7,11 @@ questions about passages (`attconv_jax.data.selection`), or from tables of quest
 import dataclasses
 import functools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attconv_jax.data import LABELS, selection, synthetic, synthetic_reviews
+from attconv_jax.data import LABELS, selection
 from attconv_jax.data.labels import LabelReader
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
@@ -89,6 +89,7 @@ class Table(tables.Table):
         fields = [field for field in self.layouts[0].columns if field != "label"]
         has_names = self.reads_all and bool(table.names)
         annotated = [columns[field] for field in fields] if has_names else []
+
         for location, values, named in self.rows(bad_examples):
             texts = [values[field] for field in fields]
             if has_notice and any("\\n" in text for text in texts):
@@ -225,27 +226,23 @@ class Records(sources.Records):
                 yield _example(location, [label_of(str(label)), *values], ())
 
 
-def _generate_pairs(count: int, seed: int, split: Split) -> Iterator[Example]:
-    pairs = synthetic.generate(count, seed, split)
-    for number, (premise, hypothesis, label) in enumerate(pairs, start=1):
-        yield Example((premise, hypothesis), label, premise, f"generated {split}:{number}")
-
-
-def _generate_reviews(count: int, seed: int, split: Split) -> Iterator[Example]:
-    reviews = synthetic_reviews.generate(count, seed, split)
-    for number, (review, stars) in enumerate(reviews, start=1):
-        yield Example((review,), str(stars), review, f"generated {split}:{number}")
+def _labelled(rows: Iterable[tuple[Any, ...]], place: str) -> Iterator[Example]:
+    """The examples of generated texts, each row with its label at the end."""
+    for number, (*texts, label) in enumerate(rows, start=1):
+        yield Example(tuple(texts), str(label), texts[0], f"{place}:{number}")
 
 
 _GENERATORS = {
     "pairs": Generator(
-        _generate_pairs,
+        "attconv_jax.data.synthetic:generate",
+        _labelled,
         recorded_identity(
             11769, "ea21b1761acd23fd8597945418f0e0e04ea8c9ea7ae5b867752d27fa05f15b5c"
         ),
     ),
     "texts": Generator(
-        _generate_reviews,
+        "attconv_jax.data.synthetic_reviews:generate",
+        _labelled,
         recorded_identity(3630, "e62bf59bc5a91acad226d4e692a3696421cf1597275ea22562fe4bda7a6b282e"),
     ),
 }

@@ -21,7 +21,7 @@ from attconv_jax.data import LABELS
 from attconv_jax.data.sources import Example, Selection
 from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.holdout import ShuffledGroups
-from common_jax.data.prepared import require_some
+from common_jax.data.sources import require_some
 from common_jax.data.tfds import write
 from common_jax.errors import UserError
 from common_jax.io.files import find_file
@@ -69,6 +69,8 @@ def build(
         require_some(len(splits[split]), "pairs", split, source.place, bad_examples.counts)
         if dropped := summary(bad_examples.counts):
             _log.warning("%s: %d pairs, skipped %s", split, len(splits[split]), dropped)
+
+    # some articles of train are dev
     held_out = ShuffledGroups(["dev"], holdout_size, seed, "pairs")
     for example in splits["train"]:
         held_out.add(example.group)
@@ -76,6 +78,8 @@ def build(
     splits |= {
         split: [splits["train"][row] for row in split_rows] for split, split_rows in rows.items()
     }
+
+    # files
     builder = _builder(splits, Path(expand_user(folder)))
     if builder.is_prepared():
         raise UserError(f"{builder.data_path}: already exists; delete it, or name another folder")

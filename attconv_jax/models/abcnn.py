@@ -32,8 +32,9 @@ from attconv_jax.models.base import (
     Explained,
     PairModel,
     Text,
+    network_of,
 )
-from common_jax.fields import require_rates, require_sizes
+from common_jax.fields import rate, size
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import scope
 
@@ -53,22 +54,16 @@ class ABCNN(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 50
-    layers: int = 2
-    filter_width: int = 4
+    dim: int = size(50)
+    layers: int = size(2)
+    filter_width: int = size(4)
     input_attention: bool = True
     pooling_attention: bool = True
-    max_words: int = 100
-    dropout: float = 0.0
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "layers", "filter_width", "max_words")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "ABCNNModule":
-        return ABCNNModule(self, labels, dtype)
+    max_words: int = size(100)
+    dropout: float = rate(0.0)
 
 
+@network_of(ABCNN)
 class ABCNNModule(AttendingModule):
     """The network."""
 

@@ -30,10 +30,11 @@ from attconv_jax.models.base import (
     Logits,
     PairModel,
     Text,
+    network_of,
 )
 from attconv_jax.models.word_count import WordCounts, word_shares
 from common_jax.convolution import Convolution
-from common_jax.fields import require, require_odd, require_rates, require_sizes
+from common_jax.fields import odd, positive, rate, require, size
 from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax, padding
@@ -71,34 +72,31 @@ class AttentiveConvolution(PairModel):
       dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
-    dim: int = 300
-    layers: int = 1
-    filter_width: int = 3
+    dim: int = size(300)
+    layers: int = size(1)
+    filter_width: int = odd(3)
     attention: Literal["inter", "intra", "both"] = "inter"
     symmetric: bool = True
     source: Features = "multigranular"
     focus: Features = "multigranular"
     beneficiary: Features = "unigram"
-    phrase_width: int = 3
+    phrase_width: int = odd(3)
     gate: bool = True
     energy: Literal["dot", "bilinear", "additive"] = "dot"
-    tanh_gain: float = 1.0
+    tanh_gain: float = positive(1.0)
     unmasked_softmax: bool = False
-    author_length: int = 70
+    author_length: int = size(70)
     shared_words: bool = False
-    dropout: float = 0.1
+    dropout: float = rate(0.1)
 
     def __post_init__(self):
-        require_sizes("model", self, "dim", "layers", "author_length")
-        require_odd("model", self, "filter_width", "phrase_width")
+        super().__post_init__()
         wide = [features == "multigranular" for features in (self.source, self.focus)]
         require(
             self.energy != "dot" or wide[0] == wide[1],
             f"model.energy=dot: model.source={self.source} and model.focus={self.focus} must be "
             "equally wide; use bilinear or additive",
         )
-        require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
-        require_rates("model", self, "dropout")
 
     @property
     def contexts(self) -> tuple[str, ...]:
@@ -115,9 +113,6 @@ class AttentiveConvolution(PairModel):
             texts == 2 or self.attention == "intra",
             f"model.attention={self.attention}: a single text can only attend to itself: intra",
         )
-
-    def module(self, labels: int, dtype: Any) -> "AttentiveConvNet":
-        return AttentiveConvNet(self, labels, dtype)
 
 
 class AttentionInputs(NamedTuple):
@@ -257,6 +252,7 @@ class AttentiveConvolutionLayer(nn.Module):
         return masked_softmax(energies, allowed)[..., :-1]
 
 
+@network_of(AttentiveConvolution)
 class AttentiveConvNet(AttendingModule):
     """Attentive convolutions, max-pooling and the head."""
 

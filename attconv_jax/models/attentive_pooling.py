@@ -10,15 +10,20 @@ Yin et al.'s (2016) ABCNN is another model, attconv_jax.models.abcnn.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from attconv_jax.layers import Head
-from attconv_jax.models.base import POOLED, AttendingModule, AttentionMap, Explained, Text
-from attconv_jax.models.bi_cnn import BiCNN, TanhConvolution
-from common_jax.layers import Dense, Dropout
+from attconv_jax.models.base import (
+    POOLED,
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    Text,
+    network_of,
+)
+from attconv_jax.models.bi_cnn import BiCNN, BiCNNModule
+from common_jax.layers import Dense
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.scopes import scope
 
@@ -34,32 +39,24 @@ class AttentivePooling(BiCNN):
     needs_pairs = True
     bilinear: bool = False
 
-    def module(self, labels: int, dtype: Any) -> "AttentivePoolingModule":
-        return AttentivePoolingModule(self, labels, dtype)
 
-
-class AttentivePoolingModule(AttendingModule):
+@network_of(AttentivePooling)
+class AttentivePoolingModule(AttendingModule, BiCNNModule):
     """The network."""
 
     config: AttentivePooling
 
     def setup(self):
-        config = self.config
-        self.layers = [TanhConvolution(config, self.dtype) for _ in range(config.layers)]
-        self.dropout = Dropout(config.dropout)
-        self.head = Head(config.dim, self.labels, self.dropout, self.dtype)
-        if config.bilinear:
-            self.energy = Dense(config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
+        super().setup()
+        if self.config.bilinear:
+            self.energy = Dense(self.config.dim, ("embed", "mlp"), self.dtype, use_bias=False)
 
     def _forward(self, texts: Sequence[Text], train: bool) -> Explained:
         """Logits, and the weights of each text's mean."""
-        states = [text.words for text in texts]
         valid = [text.valid for text in texts]
         with scope("attention"):
             # H_x and H_y
-            for layer in self.layers:
-                states = [self.dropout(x, train=train) for x in states]
-                states = list(map(layer, states, valid))
+            states = self._states(texts, train)
             first, second = states
 
             # A

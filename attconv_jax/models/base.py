@@ -6,8 +6,8 @@ of labels. Word vectors, data, losses, evaluation and prediction are shared.
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import flax.linen as nn
 import jax
@@ -101,6 +101,9 @@ class PairModule(nn.Module):
         return output(x.astype(jnp.float32))
 
 
+Network = TypeVar("Network", bound=PairModule)
+
+
 class AttendingModule(PairModule):
     """The network of a matching model whose forward pass also returns its attention."""
 
@@ -121,9 +124,14 @@ class PairModel(Choice):
 
     Attributes:
       needs_pairs: whether the model cannot read single texts.
+      needs_two_labels: whether it has logits of two labels only.
+      network: of the model, by `network_of`.
     """
 
+    section: ClassVar[str] = "model"
     needs_pairs: ClassVar[bool] = False
+    needs_two_labels: ClassVar[bool] = False
+    network: ClassVar[type[PairModule]]
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -139,9 +147,21 @@ class PairModel(Choice):
         """Raises UserError if the model cannot read examples of this number of texts, 1 or 2."""
         require(texts == 2 or not self.needs_pairs, f"{type(self).__name__}: needs two texts")
 
-    @abc.abstractmethod
     def module(self, labels: int, dtype: Any) -> PairModule:
         """The network, with the attributes `labels` and `dtype` of `PairModule`."""
+        two = f"{type(self).__name__}: needs two labels, not {labels}"
+        require(labels == 2 or not self.needs_two_labels, two)
+        return self.network(self, labels, dtype)
+
+
+def network_of(model: type[PairModel]) -> Callable[[type[Network]], type[Network]]:
+    """Decorates the network of a model."""
+
+    def decorated(network: type[Network]) -> type[Network]:
+        model.network = network
+        return network
+
+    return decorated
 
 
 class Matcher(nn.Module):

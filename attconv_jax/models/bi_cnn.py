@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import Head, max_pooled
-from attconv_jax.models.base import Explained, PairModel, PairModule, Text
+from attconv_jax.models.base import Explained, PairModel, PairModule, Text, network_of
 from common_jax.convolution import Convolution
-from common_jax.fields import require, require_odd, require_rates, require_sizes
+from common_jax.fields import odd, positive, rate, size
 from common_jax.layers import Dropout
 from common_jax.scopes import scope
 
@@ -32,20 +32,11 @@ class BiCNN(PairModel):
       dropout: rate on the inputs of each layer: words, pooled texts and hidden layers.
     """
 
-    dim: int = 300
-    layers: int = 1
-    filter_width: int = 3
-    tanh_gain: float = 1.0
-    dropout: float = 0.1
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "layers")
-        require_odd("model", self, "filter_width")
-        require(self.tanh_gain > 0, f"model.tanh_gain={self.tanh_gain}: above 0")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "BiCNNModule":
-        return BiCNNModule(self, labels, dtype)
+    dim: int = size(300)
+    layers: int = size(1)
+    filter_width: int = odd(3)
+    tanh_gain: float = positive(1.0)
+    dropout: float = rate(0.1)
 
 
 class TanhConvolution(nn.Module):
@@ -64,6 +55,7 @@ class TanhConvolution(nn.Module):
         return jnp.where(valid[..., None], above, 0)
 
 
+@network_of(BiCNN)
 class BiCNNModule(PairModule):
     """The network; its parameters are named as those of attentive convolution."""
 
@@ -80,10 +72,15 @@ class BiCNNModule(PairModule):
         return self(texts, train=False), [[] for _ in self.layers]
 
     def __call__(self, texts: Sequence[Text], *, train: bool) -> Float[Array, "B labels"]:
-        states = [text.words for text in texts]
-        valid = [text.valid for text in texts]
         with scope("attention"):
-            for layer in self.layers:
-                states = [self.dropout(x, train=train) for x in states]
-                states = list(map(layer, states, valid))
+            states = self._states(texts, train)
+        valid = [text.valid for text in texts]
         return self.head(list(map(max_pooled, states, valid)), train=train)
+
+    def _states(self, texts: Sequence[Text], train: bool) -> list[Float[Array, "B T H"]]:
+        """The states of each text above all layers."""
+        states = [text.words for text in texts]
+        for layer in self.layers:
+            states = [self.dropout(x, train=train) for x in states]
+            states = [layer(x, text.valid) for x, text in zip(states, texts, strict=True)]
+        return states

@@ -6,15 +6,14 @@ number of distinct words that the texts share are the inputs of a hidden tanh la
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from attconv_jax.models.base import PairModel, PairModule, Text
+from attconv_jax.models.base import PairModel, PairModule, Text, network_of
 from attconv_jax.models.word_count import WordCounts
-from common_jax.fields import require_rates, require_sizes
+from common_jax.fields import rate, size
 from common_jax.inputs import Input
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import GRU, Bidirectional
@@ -33,23 +32,17 @@ class BiGRU(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 100
-    shared_dim: int = 10
-    most_shared: int = 30
-    dropout: float = 0.1
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "shared_dim", "most_shared")
-        require_rates("model", self, "dropout")
+    dim: int = size(100)
+    shared_dim: int = size(10)
+    most_shared: int = size(30)
+    dropout: float = rate(0.1)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (WordCounts(),)
 
-    def module(self, labels: int, dtype: Any) -> "BiGRUModule":
-        return BiGRUModule(self, labels, dtype)
 
-
+@network_of(BiGRU)
 class BiGRUModule(PairModule):
     """The network."""
 

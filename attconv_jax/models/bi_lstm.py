@@ -7,14 +7,13 @@ concatenated, followed by three tanh layers and a softmax.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from attconv_jax.models.base import PairModel, PairModule, Text
-from common_jax.fields import require_rates, require_sizes
+from attconv_jax.models.base import PairModel, PairModule, Text, network_of
+from common_jax.fields import rate, size
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import LSTM
 from common_jax.scopes import scope
@@ -30,18 +29,12 @@ class BiLSTM(PairModel):
       dropout: rate on the mapped words and on the last states.
     """
 
-    dim: int = 100
-    hidden: int = 200
-    dropout: float = 0.1
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "hidden")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "BiLSTMModule":
-        return BiLSTMModule(self, labels, dtype)
+    dim: int = size(100)
+    hidden: int = size(200)
+    dropout: float = rate(0.1)
 
 
+@network_of(BiLSTM)
 class BiLSTMModule(PairModule):
     """The network."""
 

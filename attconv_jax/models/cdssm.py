@@ -11,7 +11,7 @@ position in the window. Ours: trigrams are hashed to rows, and a word has at mos
 import dataclasses
 import zlib
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int32
 
 from attconv_jax.layers import max_pooled
-from attconv_jax.models.base import PairModel, PairModule, Text
-from common_jax.fields import require, require_rates, require_sizes
+from attconv_jax.models.base import PairModel, PairModule, Text, network_of
+from common_jax.fields import rate, size
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import scope
@@ -67,24 +67,18 @@ class CDSSM(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 300
-    semantic_dim: int = 128
-    trigram_rows: int = 30_000
-    dropout: float = 0.0
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "semantic_dim", "trigram_rows")
-        require_rates("model", self, "dropout")
+    needs_two_labels = True
+    dim: int = size(300)
+    semantic_dim: int = size(128)
+    trigram_rows: int = size(30_000)
+    dropout: float = rate(0.0)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (LetterTrigrams(self.trigram_rows),)
 
-    def module(self, labels: int, dtype: Any) -> "CDSSMModule":
-        require(labels == 2, f"CDSSM: needs two labels, not {labels}")
-        return CDSSMModule(self, labels, dtype)
 
-
+@network_of(CDSSM)
 class CDSSMModule(PairModule):
     """The network."""
 

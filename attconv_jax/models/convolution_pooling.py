@@ -24,9 +24,10 @@ from attconv_jax.models.base import (
     Explained,
     PairModel,
     Text,
+    network_of,
 )
 from common_jax.convolution import Convolution
-from common_jax.fields import require, require_rates, require_sizes
+from common_jax.fields import rate, require, size
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.scopes import scope
@@ -45,32 +46,28 @@ class ConvolutionPooling(PairModel):
       dropout: rate on the pooled texts and the hidden layer.
     """
 
-    dim: int = 100
+    dim: int = size(100)
     widths: str = "3,4,5"
     channels: Literal[1, 2] = 1
     pooling: Literal["max", "attention"] = "max"
-    hidden: int = 0
-    dropout: float = 0.5
+    hidden: int = size(0, least=0)
+    dropout: float = rate(0.5)
 
     def __post_init__(self):
-        require_sizes("model", self, "dim")
+        super().__post_init__()
         widths = [width.strip() for width in self.widths.split(",")]
         positive = all(width.isdecimal() and int(width) for width in widths)
         require(
             positive and len({*widths}) == len(widths),
             f"model.widths={self.widths!r}: different numbers of words, separated by commas",
         )
-        require(self.hidden >= 0, "model.hidden: not negative")
-        require_rates("model", self, "dropout")
 
     @property
     def second_table(self) -> bool:
         return self.channels == 2
 
-    def module(self, labels: int, dtype: Any) -> "ConvolutionPoolingModule":
-        return ConvolutionPoolingModule(self, labels, dtype)
 
-
+@network_of(ConvolutionPooling)
 class ConvolutionPoolingModule(AttendingModule):
     """The network."""
 

@@ -20,8 +20,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import ReluLayers, both_ways
-from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require, require_rates, require_sizes
+from attconv_jax.models.base import (
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+    network_of,
+)
+from common_jax.fields import rate, size
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 from common_jax.scopes import scope
@@ -40,21 +47,14 @@ class Decomposable(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 200
+    dim: int = size(200)
     intra: bool = False
-    most_distance: int = 10
+    most_distance: int = size(10, least=0)
     unit_vectors: bool = True
-    dropout: float = 0.2
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim")
-        require(self.most_distance >= 0, "model.most_distance: not negative")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "DecomposableModule":
-        return DecomposableModule(self, labels, dtype)
+    dropout: float = rate(0.2)
 
 
+@network_of(Decomposable)
 class DecomposableModule(AttendingModule):
     """The network."""
 

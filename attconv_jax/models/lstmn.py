@@ -22,8 +22,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attconv_jax.layers import ReluLayers, matrix
-from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require_rates, require_sizes
+from attconv_jax.models.base import (
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+    network_of,
+)
+from common_jax.fields import rate, size
 from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, State, kept
@@ -40,17 +47,11 @@ class LSTMN(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 300
-    dropout: float = 0.2
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "LSTMNModule":
-        return LSTMNModule(self, labels, dtype)
+    dim: int = size(300)
+    dropout: float = rate(0.2)
 
 
+@network_of(LSTMN)
 class LSTMNModule(AttendingModule):
     """The network."""
 

@@ -20,8 +20,15 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from attconv_jax.layers import matrix
-from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require_rates, require_sizes
+from attconv_jax.models.base import (
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+    network_of,
+)
+from common_jax.fields import rate, size
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, kept
@@ -38,17 +45,11 @@ class MatchLSTM(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 300
-    dropout: float = 0.3
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "MatchLSTMModule":
-        return MatchLSTMModule(self, labels, dtype)
+    dim: int = size(300)
+    dropout: float = rate(0.3)
 
 
+@network_of(MatchLSTM)
 class MatchLSTMModule(AttendingModule):
     """The network."""
 

@@ -20,8 +20,15 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from attconv_jax.layers import ReluLayers, matrix
-from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require_rates, require_sizes
+from attconv_jax.models.base import (
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+    network_of,
+)
+from common_jax.fields import rate, size
 from common_jax.layers import Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, kept
@@ -38,17 +45,11 @@ class NSE(PairModel):
     """
 
     needs_pairs = True
-    hidden: int = 1024
-    dropout: float = 0.3
-
-    def __post_init__(self):
-        require_sizes("model", self, "hidden")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "NSEModule":
-        return NSEModule(self, labels, dtype)
+    hidden: int = size(1024)
+    dropout: float = rate(0.3)
 
 
+@network_of(NSE)
 class NSEModule(AttendingModule):
     """The network."""
 

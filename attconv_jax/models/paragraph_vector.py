@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from attconv_jax.models.base import Losses, PairModel, PairModule, Text
-from common_jax.fields import require, require_rates, require_sizes
+from attconv_jax.models.base import Losses, PairModel, PairModule, Text, network_of
+from common_jax import fields
 from common_jax.layers import Dropout
 from common_jax.scopes import scope
 
@@ -39,21 +39,13 @@ class ParagraphVector(PairModel):
       dropout: rate on texts' vectors before the softmax over labels.
     """
 
-    steps: int = 20
-    rate: float = 0.2
-    decay: float = 1e-3
-    dropout: float = 0.0
-
-    def __post_init__(self):
-        require_sizes("model", self, "steps")
-        require(self.rate > 0, f"model.rate={self.rate}: above 0")
-        require(self.decay >= 0, f"model.decay={self.decay}: not negative")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "ParagraphVectorModule":
-        return ParagraphVectorModule(self, labels, dtype)
+    steps: int = fields.size(20)
+    rate: float = fields.positive(0.2)
+    decay: float = fields.not_negative(1e-3)
+    dropout: float = fields.rate(0.0)
 
 
+@network_of(ParagraphVector)
 class ParagraphVectorModule(PairModule):
     """The network."""
 

@@ -27,8 +27,9 @@ from attconv_jax.models.base import (
     PairModel,
     PairModule,
     Text,
+    network_of,
 )
-from common_jax.fields import require, require_rates, require_sizes
+from common_jax.fields import not_negative, rate, size
 from common_jax.layers import Dense
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
@@ -49,23 +50,16 @@ class RecurrentPooling(PairModel):
       dropout: rate on the inputs of the hidden layers.
     """
 
-    dim: int = 300
+    dim: int = size(300)
     pooling: Literal["attention", "max"] = "attention"
-    rows: int = 10
-    attention_dim: int = 150
-    hidden: int = 512
-    penalty: float = 0.3
-    dropout: float = 0.5
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "rows", "attention_dim", "hidden")
-        require(self.penalty >= 0, "model.penalty: not negative")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "RecurrentPoolingModule":
-        return RecurrentPoolingModule(self, labels, dtype)
+    rows: int = size(10)
+    attention_dim: int = size(150)
+    hidden: int = size(512)
+    penalty: float = not_negative(0.3)
+    dropout: float = rate(0.5)
 
 
+@network_of(RecurrentPooling)
 class RecurrentPoolingModule(PairModule):
     """The network."""
 

@@ -30,9 +30,10 @@ from attconv_jax.models.base import (
     Explained,
     PairModel,
     Text,
+    network_of,
 )
 from attconv_jax.models.convolution_pooling import Attention
-from common_jax.fields import require_rates, require_sizes
+from common_jax.fields import rate, size
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import GRU, Bidirectional
@@ -49,17 +50,11 @@ class SentenceRank(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 75
-    dropout: float = 0.2
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "SentenceRankModule":
-        return SentenceRankModule(self, labels, dtype)
+    dim: int = size(75)
+    dropout: float = rate(0.2)
 
 
+@network_of(SentenceRank)
 class SentenceRankModule(AttendingModule):
     """The network; the first text is the question."""
 

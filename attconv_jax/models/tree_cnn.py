@@ -25,9 +25,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32
 
 from attconv_jax.layers import ReluLayers, matrix, max_pooled
-from attconv_jax.models.base import PairModel, PairModule, Text
+from attconv_jax.models.base import PairModel, PairModule, Text, network_of
 from common_jax.errors import UserError
-from common_jax.fields import require_rates, require_sizes
+from common_jax.fields import rate, size
 from common_jax.inputs import Annotations, Input, WordInput
 from common_jax.layers import Dense, Dropout
 from common_jax.scopes import scope
@@ -150,22 +150,16 @@ class TreeCNN(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 300
-    hidden: int = 200
-    dropout: float = 0.1
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "hidden")
-        require_rates("model", self, "dropout")
+    dim: int = size(300)
+    hidden: int = size(200)
+    dropout: float = rate(0.1)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (BinaryParse(),)
 
-    def module(self, labels: int, dtype: Any) -> "TreeCNNModule":
-        return TreeCNNModule(self, labels, dtype)
 
-
+@network_of(TreeCNN)
 class TreeCNNModule(PairModule):
     """The network."""
 

@@ -11,7 +11,6 @@ The label is predicted from h* by a softmax.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -19,8 +18,15 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from attconv_jax.layers import matrix
-from attconv_jax.models.base import AttendingModule, AttentionMap, Explained, PairModel, Text
-from common_jax.fields import require_rates, require_sizes
+from attconv_jax.models.base import (
+    AttendingModule,
+    AttentionMap,
+    Explained,
+    PairModel,
+    Text,
+    network_of,
+)
+from common_jax.fields import rate, size
 from common_jax.layers import Dense, Dropout
 from common_jax.masks import masked_softmax
 from common_jax.recurrent import LSTM, State, kept
@@ -37,17 +43,11 @@ class WordByWord(PairModel):
     """
 
     needs_pairs = True
-    dim: int = 100
-    dropout: float = 0.1
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim")
-        require_rates("model", self, "dropout")
-
-    def module(self, labels: int, dtype: Any) -> "WordByWordModule":
-        return WordByWordModule(self, labels, dtype)
+    dim: int = size(100)
+    dropout: float = rate(0.1)
 
 
+@network_of(WordByWord)
 class WordByWordModule(AttendingModule):
     """The network."""
 

@@ -6,15 +6,14 @@ texts have, divided by that of the second text (WordC1) or of the first (WordC2)
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int32
 
 from attconv_jax.data.text import overlap
-from attconv_jax.models.base import PairModel, PairModule, Text
-from common_jax.fields import require
+from attconv_jax.models.base import PairModel, PairModule, Text, network_of
 from common_jax.inputs import Annotations, ExampleInput, Input
 
 
@@ -43,17 +42,15 @@ class WordCount(PairModel):
     """
 
     needs_pairs = True
+    needs_two_labels = True
     share_of: Literal["first", "second"] = "second"
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return (WordCounts(),)
 
-    def module(self, labels: int, dtype: Any) -> "WordCountModule":
-        require(labels == 2, f"WordCount: needs two labels, not {labels}")
-        return WordCountModule(self, labels, dtype)
 
-
+@network_of(WordCount)
 class WordCountModule(PairModule):
     """The share as a logit."""
 

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common_jax.compare.labels import shortened
 from common_jax.errors import UserError
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import make_task
 from common_jax.training.identity import SEED, result_fields
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.scored_run import ScoredRun
 from common_jax.training.task import Task
 
 
@@ -26,7 +25,7 @@ class Run:
     """A run of a report, named `label` there."""
 
     label: str
-    workdir: RunFolder
+    workdir: ScoredRun
 
     @functools.cached_property
     def task(self) -> Task:
@@ -103,4 +102,22 @@ def labelled(folders: Sequence[AnyPath]) -> list[Run]:
         labels = ["/".join(path.parts[-depth:]) for path in resolved]
         if len({*labels}) == len(labels):
             break
-    return [Run(*pair) for pair in zip(shortened(labels), map(RunFolder, folders), strict=True)]
+    return [Run(*pair) for pair in zip(_shortened(labels), map(ScoredRun, folders), strict=True)]
+
+
+def _shortened(labels: Sequence[str]) -> list[str]:
+    """Labels of a sweep's trials, "model.a=1,model.b=2,train.seed=0", without common settings."""
+    settings = [label.split(",") for label in labels]
+    trials = [fields for fields in settings if all("=" in field for field in fields)]
+    common = set.intersection(*map(set, trials)) if len(trials) > 1 else set()
+    shortened = []
+    for fields, label in zip(settings, labels, strict=True):
+        different = ", ".join(_without_section(field) for field in fields if field not in common)
+        shortened.append(different if fields in trials else label)
+    return shortened if len({*shortened}) == len(shortened) and all(shortened) else list(labels)
+
+
+def _without_section(setting: str) -> str:
+    """model.dim=100 -> dim=100."""
+    key, _, value = setting.rpartition("=")
+    return f"{key.rpartition('.')[2]}={value}"

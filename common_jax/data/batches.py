@@ -1,21 +1,23 @@
-"""Batches of fixed shapes from a prepared corpus and a plan, and an infinite stream of them."""
+"""Batches of fixed shapes from a prepared corpus and a plan, an infinite stream of them, and the
+groups that one dispatch takes."""
 
 import collections
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from common_jax.config import TrainConfig
 from common_jax.data.corpus import Corpus
 from common_jax.data.epoch_plan import Plan, PlannedBatch
 
 Batch = dict[str, Shaped[Any, "..."]]  # arrays of NumPy, or on devices of JAX
-Position = tuple[int, int]  # epoch and batch
+Position = tuple[int, int]  # epoch and batch, the next to read
 Rows = Callable[[int], Int[np.ndarray, "n"]]  # selects rows of a batch by its size; ascending
 _PREFETCHED = 4  # batches
 T = TypeVar("T")
@@ -108,6 +110,36 @@ def stream(batches: Batches, position: Position = (0, 0)) -> Iterator[tuple[Posi
         raise ValueError(f"position {position}: an epoch has {len(batches)} batches")
     first = position[0] * len(batches) + position[1]
     return _prefetch(functools.partial(next, _batches_from(batches, first)))
+
+
+def group_steps(
+    batches: Iterable[tuple[Position, Batch]], step: int, config: TrainConfig
+) -> Iterator[tuple[Position, list[Batch]]]:
+    """Groups batches for dispatches of `train.steps_per_call` steps, or one.
+
+    The batches of a group have one shape, and only the last may be followed by a log line, a
+    validation, a save or the end. Groups depend on the step numbers and shapes alone, so that a
+    resumed run has the same.
+
+    Args:
+      batches: as of `stream`.
+      step: steps already taken.
+    """
+    intervals = (config.log_every, config.evaluate_every, config.checkpoint_every, config.steps)
+    group: list[tuple[Position, Batch]] = []
+    complete = step % config.steps_per_call == 0
+    for number, item in enumerate(batches, start=step + 1):
+        group.append(item)
+        if number % config.steps_per_call:
+            complete = complete and not any(number % every == 0 for every in intervals)
+            continue
+        shapes = {tuple((k, v.shape) for k, v in batch.items()) for _, batch in group}
+        if complete and len(shapes) == 1:
+            yield group[-1][0], [batch for _, batch in group]
+        else:
+            yield from ((following, [batch]) for following, batch in group)
+        group = []
+        complete = True
 
 
 def _batches_from(batches: Batches, first: int) -> Iterator[tuple[Position, Batch]]:

@@ -183,30 +183,26 @@ class Writer:
 
     def extend(self, columns: Mapping[str, Sequence[Tokens]]) -> None:
         """Appends rows: for each column, the tokens of each row."""
-        self._flush()
-        self._check(columns)
-        if len({len(rows) for rows in columns.values()}) > 1:
-            raise ValueError("columns of different numbers of rows")
+        flat_columns = {}
         for column, rows in columns.items():
             lengths = np.fromiter(map(len, rows), _OFFSET, len(rows))
-            flat = np.concatenate([np.zeros(0, _TOKEN), *(np.asarray(r, _TOKEN) for r in rows)])
-            self._write(column, flat, lengths)
-        self._rows += len(next(iter(columns.values())))
+            tokens = [np.zeros(0, _TOKEN), *(np.asarray(row, _TOKEN) for row in rows)]
+            flat_columns[column] = FlatRows(np.concatenate(tokens), lengths)
+        self.extend_flat(flat_columns)
 
     def extend_flat(self, columns: Mapping[str, FlatRows]) -> None:
         """As `extend`, from concatenated rows."""
         self._flush()
         self._check(columns)
-        (count,) = {len(rows.lengths) for rows in columns.values()}
-        for column, rows in columns.items():
-            self._write(column, rows.tokens, rows.lengths)
-        self._rows += count
-
-    def _write(self, column: str, tokens: np.ndarray, lengths: np.ndarray) -> None:
-        self._file[f"{column}.tokens"].write(tokens.astype(_TOKEN, copy=False).tobytes())
-        ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
-        self._file[f"{column}.offsets"].write(ends.tobytes())
-        self._counts[column] += len(tokens)
+        counts = {len(rows.lengths) for rows in columns.values()}
+        if len(counts) > 1:
+            raise ValueError("columns of different numbers of rows")
+        for column, (tokens, lengths) in columns.items():
+            self._file[f"{column}.tokens"].write(tokens.astype(_TOKEN, copy=False).tobytes())
+            ends = self._counts[column] + np.cumsum(lengths, dtype=_OFFSET)
+            self._file[f"{column}.offsets"].write(ends.tobytes())
+            self._counts[column] += len(tokens)
+        self._rows += counts.pop()
 
     def append(self, row: Mapping[str, Tokens]) -> None:
         """Appends one row: its tokens in each column."""

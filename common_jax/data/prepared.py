@@ -12,23 +12,23 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Int
 
 from common_jax.bad_examples import BadExamples, Counts, summary
 from common_jax.data import raw_files
-from common_jax.data.corpus import NOT_CONTENT, Writer, file_identity, is_prepared, prepare
+from common_jax.data.corpus import NOT_CONTENT, Corpus, file_identity, is_prepared, prepare
 from common_jax.data.overlaps import read_overlaps
 from common_jax.errors import UserError
 from common_jax.fields import former_values, to_mapping
 from common_jax.io import checksums
-from common_jax.io.copies import local_copy
 from common_jax.io.files import ending, is_pattern, matches
 from common_jax.io.paths import AnyPath, as_path, expand_user
+from common_jax.io.storage import local_copy
 from common_jax.text.cleaning import FAR
 
 if TYPE_CHECKING:
@@ -88,12 +88,40 @@ class Preparation:
 OWN_VOCABULARY = Preparation()
 
 
-@runtime_checkable
-class Builder(Protocol):
+class Builder(abc.ABC):
     """Builds a prepared folder. The constructor accesses no files."""
 
+    def __init__(
+        self, config: "SplitsConfig", preparation: Preparation, splits: Sequence[str] = SPLITS
+    ):
+        """
+        Args:
+          config: the section `data`.
+          splits: those of the config, of which the preparation's are built.
+        """
+        self._config: Any = config
+        self._preparation = preparation
+        chosen = preparation.splits or splits
+        self._splits = [split for split in splits if split in chosen]
+
+    @abc.abstractmethod
+    def _source(self, split: Any) -> Any:
+        """The source of a split (`common_jax.data.sources`); None if it is held out of train."""
+
+    @functools.cached_property
+    def _sources(self) -> dict[str, Any]:
+        """By split; opens the files, or downloads a dataset of TensorFlow Datasets."""
+        sources = {split: self._source(split) for split in self._splits}
+        return {split: source for split, source in sources.items() if source is not None}
+
+    def _bad_examples(self) -> BadExamples:
+        """The policy of the config."""
+        return self._preparation.bad_examples(self._config)
+
+    @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """All that determines the folder's content except files, as JSON."""
+        """All that determines the folder's content except files, as JSON; first the kind of corpus
+        and the number of its format."""
 
     def fingerprint(self) -> dict[str, Any]:
         """All that determines the folder's content, as JSON: `settings` and the content of files.
@@ -101,7 +129,10 @@ class Builder(Protocol):
         Raises:
           UserError: if a file is missing.
         """
+        sources = {split: source.identity() for split, source in self._sources.items()}
+        return {**self.settings(), "sources": sources, **self._preparation.identity()}
 
+    @abc.abstractmethod
     def build(self, folder: Path) -> None:
         """Fills the empty folder.
 
@@ -165,9 +196,14 @@ class PreparedData(abc.ABC):
     def _require_usable(self, folder: Path) -> None:  # noqa: B027
         """Raises UserError if the prepared folder exceeds a limit of the config."""
 
-    @abc.abstractmethod
+    def corpus(self, split: str) -> Corpus:
+        """A split's examples."""
+        return Corpus.open(self.path / split)
+
     def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
         """The number of examples of each split, and the skipped ones."""
+        corpora = {split: self.corpus(split) for split in self.splits}
+        return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
 
     @abc.abstractmethod
     def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
@@ -342,22 +378,3 @@ def _named(config: "SplitsConfig", split: str) -> list[str]:
     root = Path(local_copy(expand_user(config.dir)))
     paths = (matches(root, name) if is_pattern(root, name) else [root / name] for name in names)
     return [os.path.realpath(path) for path in itertools.chain.from_iterable(paths)]
-
-
-def require_some(count: int, unit: str, split: str, place: str, dropped: Counts) -> None:
-    """Raises UserError if no examples of a split are left, with the reasons."""
-    if not count:
-        reasons = summary(dropped)
-        raise UserError(
-            f"{place}: no {unit} left for {split}" + (f": {reasons}" if reasons else "")
-        )
-
-
-def finish_split(corpus: Writer, unit: str, split: str, place: str, dropped: Counts) -> None:
-    """Stores the skipped examples in the corpus of a split.
-
-    Raises:
-      UserError: if no examples are left.
-    """
-    require_some(corpus.rows, unit, split, place, dropped)
-    corpus.meta["dropped"] = dropped

@@ -6,12 +6,13 @@ share passages.
 
 import dataclasses
 import itertools
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from common_jax.bad_examples import BadExamples
-from common_jax.data.corpus import file_identity
+from common_jax.bad_examples import BadExamples, Counts, summary
+from common_jax.data.corpus import Writer, file_identity
 from common_jax.data.prepared import SPLITS, Split
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
@@ -113,12 +114,14 @@ class Generator(Generic[T_co]):
     """A family's generator of a corpus.
 
     Attributes:
-      generate: returns `count` examples of a split: (count, seed, split) -> content; raises
-        ValueError for an invalid count.
+      name: "package.module:function", imported when it is called: (count, seed, split) -> `count`
+        items of a split; raises ValueError for an invalid count.
+      content: of the items and their location for messages.
       code: identity of the output (`common_jax.data.corpus.recorded_identity`).
     """
 
-    generate: Callable[[int, int, Split], T_co]
+    name: str
+    content: Callable[[Any, str], T_co]
     code: Any
 
 
@@ -136,17 +139,17 @@ class Generated(Generic[T_co]):
         return f"generated {self.split}"
 
     def identity(self) -> Any:
-        count = self.count
-        seed = self.seed
-        split = self.split
-        return {"code": self.generator.code, "count": count, "seed": seed, "split": split}
+        code = self.generator.code
+        return {"code": code, "count": self.count, "seed": self.seed, "split": self.split}
 
     def read(self, bad_examples: BadExamples) -> T_co:
+        generate = pkgutil.resolve_name(self.generator.name)
         try:
-            return self.generator.generate(self.count, self.seed, self.split)
+            items = generate(self.count, self.seed, self.split)
         except ValueError as error:
             key = "examples" if self.split == "train" else "holdout_size"
             raise UserError(f"data.{key}={self.count}: {error}") from error
+        return self.generator.content(items, self.place)
 
 
 def find_source(
@@ -197,3 +200,22 @@ def decode(cells: Iterable[tuple[bytes, str]], bad_examples: BadExamples) -> lis
             bad_examples.reject("not UTF-8", location)
             return None
     return texts
+
+
+def require_some(count: int, unit: str, split: str, place: str, dropped: Counts) -> None:
+    """Raises UserError if no examples of a split are left, with the reasons."""
+    if not count:
+        reasons = summary(dropped)
+        raise UserError(
+            f"{place}: no {unit} left for {split}" + (f": {reasons}" if reasons else "")
+        )
+
+
+def finish_split(corpus: Writer, unit: str, split: str, place: str, dropped: Counts) -> None:
+    """Stores the skipped examples in the corpus of a split.
+
+    Raises:
+      UserError: if no examples are left.
+    """
+    require_some(corpus.rows, unit, split, place, dropped)
+    corpus.meta["dropped"] = dropped

@@ -15,8 +15,8 @@ import numpy as np
 
 from common_jax.errors import UserError
 from common_jax.io import lock
-from common_jax.io.copies import local_copy
 from common_jax.io.paths import expand_user
+from common_jax.io.storage import local_copy
 
 _FORMAT = "array_record"  # can be read, and written, without TensorFlow
 _GROUPS = ("translate", "text", "question_answering")  # their builders register on import

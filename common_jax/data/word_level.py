@@ -4,7 +4,7 @@ import abc
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from common_jax.bad_examples import BadExamples, summary
+from common_jax.bad_examples import summary
 from common_jax.data.batches import Batches
 from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.epoch_plan import BucketPlan, Mixture, choose_shapes
-from common_jax.data.prepared import PreparedData
-from common_jax.errors import UserError
-from common_jax.io.copies import local_copy
+from common_jax.data.prepared import SPLITS, Builder, Preparation, PreparedData
+from common_jax.errors import UserError, error_context
 from common_jax.io.paths import expand_user
+from common_jax.io.storage import local_copy
 from common_jax.text.vectors import ROWS, Vectors, read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import ENGLISH, Rule
@@ -189,36 +189,75 @@ def tokeniser_identity(rule: Rule) -> Any:
     return {"code": TOKENISER, "nltk": metadata.version("nltk"), **further}
 
 
-def vectors_identity(file: str) -> Any:
-    """The content of `data.vectors` and the rule of its rows, for a fingerprint; None without.
+class WordLevelBuilder(Builder):
+    """A builder of texts of words, which may have vectors."""
 
-    Raises:
-      UserError: if it cannot be read.
-    """
-    return {**file_identity(local_copy(expand_user(file))), "rows": ROWS} if file else None
+    def __init__(
+        self,
+        config: Any,
+        words: Any,
+        inputs: str,
+        preparation: Preparation,
+        splits: Sequence[str] = SPLITS,
+    ):
+        """
+        Args:
+          config: the section `data`.
+          words: the section `words`.
+          inputs: those of the model beside words, as text (`common_jax.inputs.inputs_to_text`).
+          splits: those of the config.
+        """
+        super().__init__(config, preparation, splits)
+        self._words = words
+        self._inputs_text = inputs
 
+    @property
+    def _vectors(self) -> str:
+        """The file of vectors, `data.vectors`; "" without."""
+        return self._config.vectors
 
-def read_word_vectors(
-    file: str, words: Counter[str], dim: int, bad_examples: BadExamples, folder: Path
-) -> Vectors:
-    """The vectors of `data.vectors`; writes their coverage to `folder` for `WordLevelData.report`.
+    def settings(self) -> dict[str, Any]:
+        return {
+            "words": tokeniser_identity(self._words.rule),
+            "on_bad_example": self._config.on_bad_example,
+            **({"inputs": self._inputs_text} if self._inputs_text else {}),
+        }
 
-    Args:
-      words: with their frequencies in the text.
+    def fingerprint(self) -> dict[str, Any]:
+        """As the base class; also the content of the file of vectors, and the rule of its rows."""
+        vectors = None
+        if file := self._vectors:
+            vectors = {**file_identity(local_copy(expand_user(file))), "rows": ROWS}
+        return {**super().fingerprint(), "vectors": vectors}
 
-    Raises:
-      UserError: as `common_jax.text.vectors.read_vectors`, naming the key.
-    """
-    try:
-        vectors = read_vectors(local_copy(expand_user(file)), words, dim, bad_examples)
-    except UserError as error:
-        raise UserError(f"data.vectors: {error}") from error
-    covered = sum(words[word] for word in vectors.rows)
-    coverage = {
-        "found": vectors.matched,
-        "dropped": bad_examples.counts,
-        "faulty": vectors.faulty,
-        "tokens": [covered, words.total()],
-    }
-    (folder / _COVERAGE).write_text(json.dumps(coverage, ensure_ascii=False) + "\n", "utf-8")
-    return vectors
+    def _given_vocabulary(
+        self, char_rows: int = 0, vectors: Vectors | None = None
+    ) -> Vocabulary | None:
+        """The vocabulary of another run, as of `given_vocabulary`; None without."""
+        folder = self._preparation.vocabulary
+        if folder is None:
+            return None
+        return given_vocabulary(folder, self._words.rule, self._words.rows, char_rows, vectors)
+
+    def _read_vectors(self, words: Counter[str], folder: Path) -> Vectors:
+        """The vectors; writes their coverage to `folder` for `WordLevelData.report`.
+
+        Args:
+          words: with their frequencies in the text.
+
+        Raises:
+          UserError: as `common_jax.text.vectors.read_vectors`, naming the key.
+        """
+        bad_examples = self._bad_examples()
+        with error_context("data.vectors"):
+            file = local_copy(expand_user(self._vectors))
+            vectors = read_vectors(file, words, self._words.dim, bad_examples)
+        covered = sum(words[word] for word in vectors.rows)
+        coverage = {
+            "found": vectors.matched,
+            "dropped": bad_examples.counts,
+            "faulty": vectors.faulty,
+            "tokens": [covered, words.total()],
+        }
+        (folder / _COVERAGE).write_text(json.dumps(coverage, ensure_ascii=False) + "\n", "utf-8")
+        return vectors

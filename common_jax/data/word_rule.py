@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from common_jax.fields import split_list
-from common_jax.text.word_tokenizer import UNICODE, Rule
+
+if TYPE_CHECKING:
+    from common_jax.text.word_tokenizer import Rule
 
 T = TypeVar("T")
 
@@ -15,14 +17,14 @@ class WordLevelConfig:
     """Base of configs with sections `words` and `data`, which sets `words.rule`."""
 
     def completed(self: T, overridden: Mapping[str, Any]) -> T:
-        """The config, with `UNICODE` if the command line replaced all of `data.train`'s files and
-        did not set the rule."""
+        """The config, with the rule for all scripts if the command line replaced all of
+        `data.train`'s files and did not set the rule."""
         config: Any = self
         if "words.rule" in overridden or not replaces_train(config, overridden):
             return self
-        return config.with_rule(UNICODE)
+        return config.with_rule("unicode")
 
-    def with_rule(self: T, rule: Rule) -> T:
+    def with_rule(self: T, rule: "Rule") -> T:
         """The config with another `words.rule`."""
         config: Any = self
         words = dataclasses.replace(config.words, rule=rule)

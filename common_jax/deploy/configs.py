@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from common_jax.data.word_rule import WordLevelConfig
-from common_jax.io.copies import local_copy
 from common_jax.io.paths import expand_user
+from common_jax.io.storage import local_copy
 from common_jax.training.config import ConfigFile, key_of, read_config, task_class
 from common_jax.training.run_folder import RunFolder
 

@@ -5,11 +5,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from common_jax.deploy.foreign import require_rows
 from common_jax.deploy.format import ENGINE, PARAMETERS, VOCABULARY, Export
 from common_jax.deploy.model_format import ModelFormat
 from common_jax.deploy.named import located
 from common_jax.deploy.predictor import MEMORY, CompiledFunctions, Predictor
-from common_jax.deploy.sizes import require_rows
 from common_jax.errors import UserError, error_context
 from common_jax.fields import from_mapping, named_class
 from common_jax.io.paths import AnyPath

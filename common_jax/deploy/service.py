@@ -100,6 +100,11 @@ class WordLevelService(Service[T]):
     """The service of a task with a corpus of words."""
 
     @property
+    def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        task: Any = self.task
+        return task.inputs
+
+    @property
     def languages(self) -> Sequence[str]:
         return ("en",) if self.task.config.words.rule == ENGLISH else ("und",)
 

@@ -14,7 +14,7 @@ import jax
 from jax import export
 
 from common_jax.deploy.executables import Executables
-from common_jax.deploy.format import PARAMETERS, PROGRAMS
+from common_jax.deploy.format import PARAMETERS, PROGRAMS, read_safetensors
 from common_jax.deploy.operations import require_allowed
 from common_jax.deploy.predictor import (
     BoundedProgram,
@@ -26,7 +26,7 @@ from common_jax.deploy.predictor import (
 from common_jax.deploy.weights import require_scales
 from common_jax.errors import UserError
 from common_jax.io.checksums import describe
-from common_jax.io.parameters import named_parameters, read_safetensors, require_same
+from common_jax.io.parameters import named_parameters, require_same
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from common_jax.errors import Interrupted, UserError, causes
 from common_jax.io import guards
-from common_jax.io.bucket_state import service_error
 from common_jax.io.paths import AnyPath
-from common_jax.io.storage import folder_of
+from common_jax.io.storage import bucket_state, folder_of
 
 
 @contextlib.contextmanager
@@ -40,13 +39,14 @@ def writing(path: AnyPath, advice: Callable[[], str] = str) -> Iterator[None]:
 def _system_reason(error: BaseException) -> str | None:
     """The operating system's message, if an OSError is among the causes of an exception."""
     chain = list(causes(error))
+    buckets = bucket_state()
     jax = sys.modules.get("jax")
     if jax and any(isinstance(cause, jax.errors.JaxRuntimeError) for cause in chain):
         return None  # Orbax raises an OSError when another process has died
     for cause in chain:
         if isinstance(cause, OSError):
             return cause.strerror or str(cause)
-        if reason := service_error(cause):
+        if buckets and (reason := buckets.service_error(cause)):
             return reason
         if number := re.search(r"os_error_code='(\d+)'", str(cause)):  # TensorStore's
             return os.strerror(int(number[1]))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from common_jax.io.folder import COMMITTED, Folder, Mirror
-from common_jax.io.lock import Lease, Version
+from common_jax.io.lease import Lease, Version
 from common_jax.io.paths import CACHE, AnyPath, cache_of, expand_user
 
 _UPLOAD_SECONDS = 10  # between two writes of an object that grows
@@ -80,7 +80,7 @@ class BucketFolder(Folder):
 
 
 class ObjectRecord:
-    """An object as a `common_jax.io.lock.Record`; deleted when it is free."""
+    """An object as a `common_jax.io.lease.Record`; deleted when it is free."""
 
     def __init__(self, path: AnyPath):
         self._key = cast(Any, path).key

@@ -6,7 +6,6 @@ Then it is given up: each further request is tried once, until one is answered.
 """
 
 import logging
-import os
 import re
 import sys
 import threading
@@ -153,10 +152,9 @@ def lost_bucket() -> str:
     return next((state.silence for state in states if state.state == "given up"), "")
 
 
-def silence_of(path: str | os.PathLike[str]) -> str:
-    """The `BucketState.silence` of the bucket in which a path is; "" if that is not given up."""
-    bucket = os.fspath(path).removeprefix("gs://").partition("/")[0]
-    state = _states.get(bucket) if os.fspath(path).startswith("gs://") else None
+def silence_of(bucket: str) -> str:
+    """The `BucketState.silence` of a bucket; "" if it is not given up."""
+    state = _states.get(bucket)
     return state.silence if state and state.state == "given up" else ""
 
 

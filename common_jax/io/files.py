@@ -18,8 +18,8 @@ from typing import cast
 
 from common_jax.errors import UserError
 from common_jax.fields import split_list
-from common_jax.io.copies import local_copy
 from common_jax.io.paths import AnyPath, as_path, expand_user, in_bucket
+from common_jax.io.storage import local_copy
 
 # The first bytes of each compression, by its name's ending.
 _MAGIC = {

@@ -1,13 +1,10 @@
-"""Parameters, a nested dict of arrays, by their "a/b/c" names, and as a safetensors file."""
+"""Parameters, a nested dict of arrays, by their "a/b/c" names."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from common_jax.errors import UserError
 
@@ -72,22 +69,3 @@ def _described(params: Mapping[str, Any]) -> dict[str, str]:
     """ "a/b/c" -> "float32 [3, 4]"."""
     leaves = named_parameters(params)
     return {name: f"{leaf.dtype} {list(leaf.shape)}" for name, leaf in leaves.items()}
-
-
-def write_safetensors(params: Mapping[str, Any], file: Path) -> None:
-    """Writes nested parameters by their names."""
-    file.write_bytes(save({n: np.asarray(a) for n, a in named_parameters(params).items()}))
-
-
-def read_safetensors(file: Path) -> dict[str, Any]:
-    """The nested parameters of a file.
-
-    Raises:
-      UserError: if it is missing or broken.
-    """
-    try:
-        return nested_parameters(load_file(file))
-    except FileNotFoundError as error:
-        raise UserError(f"{file}: missing") from error
-    except (OSError, SafetensorError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise UserError(f"{file}: not a complete safetensors file ({error})") from error

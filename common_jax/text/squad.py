@@ -1,9 +1,11 @@
 """SQuAD v1.1 (Rajpurkar et al., EMNLP 2016): passages, questions, and answers that are spans.
 
-Adversarial SQuAD (Jia & Liang, EMNLP 2017) has the same form, with ids "original-variant".
+Answers begin at characters (Unicode code points) of their passage, from 0. Adversarial SQuAD (Jia &
+Liang, EMNLP 2017) has the same form, with ids "original-variant".
 """
 
 import dataclasses
+import itertools
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +16,6 @@ from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.json_files import Node, read_json
-from common_jax.text.answers import Answer, locate
 from common_jax.text.cleaning import clean
 
 REPEATED = "an id that an earlier question has"  # a reason for rejection
@@ -22,6 +23,18 @@ IMPOSSIBLE = "impossible question"  # a reason to skip it
 
 _log = logging.getLogger(__name__)
 _TEXTS = ("id", "context", "question")  # of a dataset's features
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """A span of a passage.
+
+    Attributes:
+      start: in characters of the passage.
+    """
+
+    text: str
+    start: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +123,7 @@ def read_squad(path: str | Path, bad_examples: BadExamples, unnamed: str = "") -
 
 
 class SquadRow(NamedTuple):
-    """A question in a row of a table.
+    """A question in a row of a table or of a dataset.
 
     Attributes:
       answers: text and start of each, None if it is unknown; empty for an impossible question.
@@ -126,7 +139,7 @@ class SquadRow(NamedTuple):
 
 
 def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squad:
-    """The questions of a table; equal passages of one title are one.
+    """The questions of rows; equal passages of one title are one.
 
     Questions without an answer are skipped as impossible ones; bad examples are as in `read_squad`.
     """
@@ -147,7 +160,7 @@ def read_squad_rows(rows: Iterable[SquadRow], bad_examples: BadExamples) -> Squa
 def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: BadExamples) -> Squad:
     """Reads a split of a dataset of TensorFlow Datasets with the features of "squad/v1.1".
 
-    Equal passages are one. Bad examples are as in `read_squad`.
+    Passages and bad examples are as in `read_squad_rows`.
 
     Args:
       key: the config key of the split.
@@ -155,10 +168,6 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
     Raises:
       UserError: for a dataset with other features, an unknown split, or as `read_squad`.
     """
-    builder = _Builder(bad_examples)
-    numbers = dict[str, int | None]()
-
-    # The dataset must have the texts of SQuAD.
     missing = [name for name in _TEXTS if name not in dataset.texts]
     if missing:
         raise UserError(
@@ -166,15 +175,13 @@ def read_squad_dataset(dataset: Dataset, split: str, key: str, bad_examples: Bad
             f"{', '.join(dataset.texts) or '(none)'}, and not {', '.join(missing)}"
         )
 
-    # Equal passages have one number.
-    for number, row in enumerate(dataset.source(split, key)):
-        location = f"{dataset.name} {split}:{number + 1}"
-        name, context, question = (row[text].decode() for text in _TEXTS)
-        if context not in numbers:
-            numbers[context] = builder.context(context, None, location)
-        answers = _spans(row.get("answers"), dataset.name)
-        builder.question(name, question, answers, numbers[context], location)
-    return builder.finish()
+    def read(number: int, record: Mapping[str, Any]) -> SquadRow:
+        name, context, question = (record[text].decode() for text in _TEXTS)
+        answers = _spans(record.get("answers"), dataset.name)
+        return SquadRow(f"{dataset.name} {split}:{number}", name, context, question, answers)
+
+    rows = map(read, itertools.count(1), dataset.source(split, key))
+    return read_squad_rows(rows, bad_examples)
 
 
 def write_squad(path: Path, squad: Squad) -> None:
@@ -227,14 +234,13 @@ class _Builder:
             )
         return self.squad
 
-    def context(self, text: str, article: str | None, place: str) -> int | None:
+    def context(self, text: str, article: str, place: str) -> int | None:
         """The index of a new passage; None if it is rejected."""
         if not clean(text):
             self._bad_examples.reject("empty context", place)
             return None
         self.squad.contexts.append(text)
-        if article is not None:
-            self.squad.articles.append(article)
+        self.squad.articles.append(article)
         return len(self.squad.contexts) - 1
 
     def question(
@@ -315,3 +321,24 @@ def _spans(answers: Any, name: str) -> list[tuple[str, int | None]]:
             f"data.tfds={name}: not of SQuAD's form: no answers with text and answer_start"
         ) from error
     return [(text.decode(), int(start)) for text, start in zip(texts, starts, strict=True)]
+
+
+def locate(text: str, start: int | None, context: str) -> Answer:
+    """The span of an answer, at its start or else where its text, perhaps without the blanks around
+    it, stands once in the context: tools count in other units, or give no start (None).
+
+    Raises:
+      ValueError: if it is not in the context, or several times and not at its start.
+    """
+    if not clean(text):
+        raise ValueError("empty answer")
+    if start is not None and start >= 0 and context.startswith(text, start):
+        return Answer(text, start)
+    text = text if text in context else text.strip()
+    first = context.find(text)
+    if first < 0:
+        raise ValueError("answer not in its context")
+    if first != context.rfind(text):
+        which = "without an answer_start" if start is None else "not at its answer_start"
+        raise ValueError(f"answer {which}, and several times in its context")
+    return Answer(text, first)

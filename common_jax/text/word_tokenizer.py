@@ -22,7 +22,6 @@ from typing import Any, Literal
 
 import regex
 
-from common_jax.text.nltk_limits import lift_time_limit
 from common_jax.text.sentence_splitter import split_sentences
 
 Rule = Literal["english", "unicode"]
@@ -153,3 +152,14 @@ def _treebank() -> Any:
 
     lift_time_limit()
     return NLTKWordTokenizer()
+
+
+def lift_time_limit() -> None:
+    """Lets NLTK's regular expressions run as long as they need.
+
+    NLTK (3.10.4) ends a match after five seconds by the clock, also on a busy machine or in a
+    process that was suspended. A caller limits the length of a text by a stranger.
+    """
+    from nltk import redos
+
+    redos.DEFAULT_TIMEOUT = None

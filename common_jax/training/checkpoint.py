@@ -16,11 +16,11 @@ from collections.abc import Iterator
 import orbax.checkpoint as ocp
 
 from common_jax.errors import UserError
-from common_jax.io import bucket_state, checksums, guards
+from common_jax.io import checksums, guards
 from common_jax.io.atomic import replace_text, writing
 from common_jax.io.folder import COMMITTED
 from common_jax.io.paths import AnyPath
-from common_jax.io.storage import folder_of
+from common_jax.io.storage import folder_of, silence_of
 from common_jax.training.best import best_step
 from common_jax.training.multihost import (
     broadcast_from_first,
@@ -216,10 +216,10 @@ class Checkpoints:
           UserError: if it cannot be written.
         """
         while self._sealing is not None:
-            self._sealing.join(bucket_state.TICK_SECONDS)
+            self._sealing.join(0.5)  # a bucket may be given up meanwhile
             if not self._sealing.is_alive():
                 self._sealing = None
-            elif silence := bucket_state.silence_of(self._folder):
+            elif silence := silence_of(self._folder):
                 raise UserError(f"{self._folder}: the last step is not saved ({silence})")
         if self._failure is not None:
             failure = self._failure
@@ -238,7 +238,7 @@ class Checkpoints:
         finally:
             saver = self._saver
             self._saver = None
-            is_silent = bucket_state.silence_of(self._folder)
+            is_silent = silence_of(self._folder)
             if saver is not None and not is_silent:  # Orbax would wait
                 with contextlib.suppress(Exception):  # `wait` has raised it
                     saver.close()

@@ -22,9 +22,9 @@ from ml_collections import config_flags
 from common_jax.config import completed, from_values, short_keys, to_config_dict
 from common_jax.errors import UserError, causes, error_context
 from common_jax.fields import join_list, named_class, nearest, suggestion
-from common_jax.io.copies import local_copy
 from common_jax.io.files import names_in
 from common_jax.io.paths import as_path, expand_user
+from common_jax.io.storage import local_copy
 from common_jax.renames import former_keys
 from common_jax.systems import UnknownSystem
 from common_jax.training.config_files import config_file

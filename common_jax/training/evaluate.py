@@ -1,7 +1,7 @@
 """Evaluation: predictions on the devices, scores on the host."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -54,17 +54,6 @@ def predict(
         name: _concatenate_padded([batch[name] for batch in predictions])[order]
         for name in predictions[0]
     }
-
-
-def ensemble_mean(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The logs of the mean of several models' probabilities, from their logits [n, labels] for the
-    same examples (`Task.evaluation_set`)."""
-    means = {}
-    for name in predictions[0]:
-        logits = np.stack([p[name] for p in predictions]).astype(np.float64)
-        logs = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
-        means[name] = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
-    return means
 
 
 def _concatenate_padded(arrays: list[np.ndarray]) -> np.ndarray:

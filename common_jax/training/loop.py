@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from common_jax.data.batches import Batch, Batches, stream
+from common_jax.data.batches import Batch, Batches, group_steps, stream
 from common_jax.errors import Interrupted, UserError
 from common_jax.fields import to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
@@ -34,7 +34,6 @@ from common_jax.training.preparation import prepare_on_all, require_metric, requ
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import InitialState, TrainState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
-from common_jax.training.step_groups import group_steps
 from common_jax.training.step_metrics import MetricsWindow, StallTimer
 from common_jax.training.task import Params, Scores, Task
 from common_jax.versions import commit, versions

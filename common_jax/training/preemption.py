@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from jax.experimental import multihost_utils
 
 from common_jax.errors import Interrupted
-from common_jax.io import bucket_state
+from common_jax.io.storage import bucket_state
 from common_jax.io.terminal import hangup, leave_terminal
 from common_jax.training.multihost import is_multiprocess
 
@@ -97,7 +97,10 @@ class PreemptionHandler:
 
     def _require_bucket(self, number: int, frame: object) -> None:
         """Raises Interrupted if a bucket does not answer."""
-        if self.received is not None and (silence := bucket_state.give_up_silent(BUCKET_SECONDS)):
+        buckets = bucket_state()
+        if self.received is None or buckets is None:
+            return
+        if silence := buckets.give_up_silent(BUCKET_SECONDS):
             raise Interrupted(
                 self.received,
                 f"stopped without saving ({silence}); the same command resumes from the last saved "

@@ -6,12 +6,11 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
+from common_jax.data.batches import Position
 from common_jax.errors import UserError
-from common_jax.io.bucket_state import service_error
 from common_jax.io.parameters import require_same
 from common_jax.io.paths import AnyPath
-
-Position = tuple[int, int]  # epoch and batch, the next to read
+from common_jax.io.storage import bucket_state
 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
@@ -55,7 +54,8 @@ def read_state(path: AnyPath, abstract: Any, part: str = "") -> Any:
 
 def _unreadable(path: AnyPath, error: Exception) -> Exception:
     """The error for a folder that Orbax cannot read: a UserError if a bucket's service failed."""
-    if reason := service_error(error):
+    buckets = bucket_state()
+    if buckets and (reason := buckets.service_error(error)):
         return UserError(f"{path}: {reason}")
     return UnreadableError(f"{path.name}: cannot be read: {error}")
 

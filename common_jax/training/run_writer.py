@@ -13,9 +13,8 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.fields import require, to_mapping
 from common_jax.file_names import CONFIG
 from common_jax.io.atomic import replace_text, write_json, writing
-from common_jax.io.bucket_state import repeated_requests
 from common_jax.io.paths import AnyPath
-from common_jax.io.storage import folder_of
+from common_jax.io.storage import bucket_state, folder_of
 from common_jax.training.example_results import to_tsv
 from common_jax.training.multihost import (
     broadcast_from_first,
@@ -211,7 +210,8 @@ class RunWriter(RunFolder):
         """Writes the result, which marks the run as finished."""
         with writing(self.path):
             write_json(self.result_file, result)
-        if count := repeated_requests():
+        buckets = bucket_state()
+        if buckets and (count := buckets.repeated_requests()):
             _log.warning("%s: %d requests failed and were repeated", self.path, count)
 
     def restore(self, config: Any, texts: Mapping[str, str]) -> None:

@@ -1,7 +1,12 @@
 """Base class of tasks with a corpus of words (`common_jax.data.word_level`)."""
 
+import abc
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
 
 from common_jax.data.batches import Batches
 from common_jax.data.word_level import WordLevelData
@@ -13,6 +18,21 @@ class WordLevelTask(Task[Config]):
 
     config: Any
     data: WordLevelData
+
+    @property
+    @abc.abstractmethod
+    def inputs(self) -> Mapping[str, tuple[str, Any]]:
+        """Shape and type of the arrays of the model, with letters for symbolic dims: those of an
+        answer (`Service.inputs`)."""
+
+    def example_arrays(self) -> dict[str, Array]:
+        """`inputs` of one example with two words in each text, to initialize parameters."""
+
+        def size(dim: str) -> int:
+            return 1 if dim == "B" else int(dim) if dim.isdecimal() else 2
+
+        shapes = {name: map(size, dims.split(", ")) for name, (dims, _) in self.inputs.items()}
+        return {name: jnp.ones([*shapes[name]], kind) for name, (_, kind) in self.inputs.items()}
 
     def prepare(self, workers: int | None = None) -> None:
         self.data.prepare()

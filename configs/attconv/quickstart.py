@@ -24,7 +24,5 @@ def get_config(system="advanced_intra"):
     config = config_of(system, data, words, dim=128, filter_width=5, phrase_width=5, dropout=0.0)
     config.optimizer.update(to_config_dict(optimizer))
     config.data.batch_size = 64
-    config.train.steps = 1000
-    config.train.evaluate_every = 500
-    config.train.checkpoint_every = 500
+    config.train.update(steps=1000, evaluate_every=500, checkpoint_every=500)
     return finish(config)

@@ -28,7 +28,5 @@ def get_config(system="advanced"):
     config = config_of(system, data, words, dim=100, hidden=200, tanh_gain=0.2, dropout=0.0)
     config.optimizer.update(name="adam", learning_rate=2e-3, b2=0.999, warmup_steps=50)
     config.optimizer.cooldown = 0.5
-    config.train.steps = 2000
-    config.train.evaluate_every = 500
-    config.train.checkpoint_every = 500
+    config.train.update(steps=2000, evaluate_every=500, checkpoint_every=500)
     return finish(config)

@@ -23,7 +23,9 @@ def get_config(system="advanced_intra"):
         vectors="data/glove/glove.840B.300d.zip",
     )
     config = config_of(system, data, WordsConfig(unknown_rows=100, rule="english"))
-    config.train.steps = 110_000  # ten epochs of 549,367 pairs
-    config.train.evaluate_every = 2750
-    config.train.checkpoint_every = 2750
+    config.train.update(
+        steps=110_000,  # ten epochs of 549,367 pairs
+        evaluate_every=2750,
+        checkpoint_every=2750,
+    )
     return finish(config, "table3", "Table 3")

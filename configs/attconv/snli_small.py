@@ -28,10 +28,11 @@ def get_config(system="advanced_intra"):
     words = WordsConfig(dim=50, rows=30_000, unknown_rows=100, rule="english")
     # dropout slows learning, and so few epochs do not need it
     config = config_of(system, data, words, tanh_gain=0.2, dropout=0.0)
-    config.optimizer.warmup_steps = 100
-    config.optimizer.cooldown = 0.5
-    config.train.steps = 2200  # two and a half epochs; more of them overfit
-    config.train.ema_decay = 0.998
-    config.train.evaluate_every = 440
-    config.train.checkpoint_every = 440
+    config.optimizer.update(warmup_steps=100, cooldown=0.5)
+    config.train.update(
+        steps=2200,  # two and a half epochs; more of them overfit
+        ema_decay=0.998,
+        evaluate_every=440,
+        checkpoint_every=440,
+    )
     return finish(config, "table3", "Table 3, trained on all of SNLI, on its test and not its dev")

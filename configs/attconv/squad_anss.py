@@ -28,8 +28,10 @@ def get_config(system="advanced"):
 
     words = WordsConfig(rows=110_000, unknown_rows=100, rule="english")
     config = config_of(system, data, words)
-    config.train.best_metric = "precision_at_1"
-    config.train.steps = 26_000  # ten epochs of 78,000 questions
-    config.train.evaluate_every = 1300
-    config.train.checkpoint_every = 1300
+    config.train.update(
+        best_metric="precision_at_1",
+        steps=26_000,  # ten epochs of 78,000 questions
+        evaluate_every=1300,
+        checkpoint_every=1300,
+    )
     return finish(config, "table5", "Table 5, on a test of twice as many pairs")

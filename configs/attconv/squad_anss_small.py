@@ -29,9 +29,11 @@ def get_config(system="advanced"):
     words = WordsConfig(dim=50, rows=60_000, unknown_rows=1000, rule="english")
     config = config_of(system, data, words, tanh_gain=0.2)
     config.optimizer.warmup_steps = 100
-    config.train.best_metric = "precision_at_1"
-    config.train.steps = 5000
-    config.train.ema_decay = 0.999
-    config.train.evaluate_every = 1000
-    config.train.checkpoint_every = 1000
+    config.train.update(
+        best_metric="precision_at_1",
+        steps=5000,
+        ema_decay=0.999,
+        evaluate_every=1000,
+        checkpoint_every=1000,
+    )
     return finish(config, "table5", "Table 5, on a test of twice as many pairs")

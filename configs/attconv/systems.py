@@ -49,38 +49,38 @@ def attentive(texts: int, **fields: Any) -> PairModel:
     return AttentiveConvolution(**(single_text if texts == 1 else {}) | fields)
 
 
-# Functions from the number of texts of an example to the model, with the sizes of its own paper.
-SYSTEMS: dict[str, Callable[[int], PairModel]] = {
+# Models, with the sizes of their own papers, or functions from the number of texts to them.
+SYSTEMS: dict[str, PairModel | Callable[[int], PairModel]] = {
     "cnn": lambda texts: BiCNN(dim=500 if texts == 1 else 300),
     "light": lambda texts: attentive(texts, source="states", focus="states", beneficiary="states"),
     "advanced": attentive,
     "advanced_intra": lambda texts: attentive(texts, attention="both"),
-    "abcnn": lambda texts: AttentivePooling(),
-    "apcnn": lambda texts: AttentivePooling(bilinear=True),
-    "abcnn1": lambda texts: ABCNN(pooling_attention=False),
-    "abcnn2": lambda texts: ABCNN(input_attention=False),
-    "abcnn3": lambda texts: ABCNN(),
-    "bi_lstm": lambda texts: BiLSTM(),
-    "word_by_word": lambda texts: WordByWord(),
-    "match_lstm": lambda texts: MatchLSTM(),
-    "decomposable": lambda texts: Decomposable(),
-    "decomposable_intra": lambda texts: Decomposable(intra=True),
-    "nse": lambda texts: NSE(),
-    "lstmn": lambda texts: LSTMN(),
-    "tree_cnn": lambda texts: TreeCNN(),
-    "wordc1": lambda texts: WordCount(),
-    "wordc2": lambda texts: WordCount(share_of="first"),
-    "bi_gru": lambda texts: BiGRU(),
-    "cdssm": lambda texts: CDSSM(),
-    "sentence_rank": lambda texts: SentenceRank(),
+    "abcnn": AttentivePooling(),
+    "apcnn": AttentivePooling(bilinear=True),
+    "abcnn1": ABCNN(pooling_attention=False),
+    "abcnn2": ABCNN(input_attention=False),
+    "abcnn3": ABCNN(),
+    "bi_lstm": BiLSTM(),
+    "word_by_word": WordByWord(),
+    "match_lstm": MatchLSTM(),
+    "decomposable": Decomposable(),
+    "decomposable_intra": Decomposable(intra=True),
+    "nse": NSE(),
+    "lstmn": LSTMN(),
+    "tree_cnn": TreeCNN(),
+    "wordc1": WordCount(),
+    "wordc2": WordCount(share_of="first"),
+    "bi_gru": BiGRU(),
+    "cdssm": CDSSM(),
+    "sentence_rank": SentenceRank(),
     "self_attentive": lambda texts: RecurrentPooling(
         attention_dim=350 if texts == 1 else 150, penalty=1.0 if texts == 1 else 0.3
     ),
-    "paragraph_vector": lambda texts: ParagraphVector(),
-    "lin_bilstm": lambda texts: RecurrentPooling(pooling="max"),
-    "lin_cnn": lambda texts: ConvolutionPooling(hidden=512),
-    "multichannel_cnn": lambda texts: ConvolutionPooling(channels=2),
-    "internal_attention": lambda texts: ConvolutionPooling(pooling="attention"),
+    "paragraph_vector": ParagraphVector(),
+    "lin_bilstm": RecurrentPooling(pooling="max"),
+    "lin_cnn": ConvolutionPooling(hidden=512),
+    "multichannel_cnn": ConvolutionPooling(channels=2),
+    "internal_attention": ConvolutionPooling(pooling="attention"),
 }
 
 
@@ -110,8 +110,7 @@ def _nse(config: ml_collections.ConfigDict) -> None:
 
 def _self_attentive(config: ml_collections.ConfigDict) -> None:
     """The sizes of Lin et al. 2017; the optimizer is that of the config file."""
-    config.model.rows = 30
-    config.model.hidden = 3000 if config.data.format == "texts" else 4000
+    config.model.update(rows=30, hidden=3000 if config.data.format == "texts" else 4000)
 
 
 def _multichannel_cnn(config: ml_collections.ConfigDict) -> None:
@@ -143,7 +142,8 @@ def config_of(
       UnknownSystem: for an unknown name.
     """
     system, dash, original = name.partition("-")
-    model = system_named(SYSTEMS, system)(data.texts)
+    entry = system_named(SYSTEMS, system)
+    model = entry if isinstance(entry, PairModel) else entry(data.texts)
     if not getattr(model, "hidden", True):  # logits directly above the pooled text
         fields.pop("hidden", None)
     if dash and (original != "original" or system not in ORIGINALS):
@@ -179,6 +179,7 @@ def finish(
     for row in rows:
         if row.get("system") == system and "published" in row and not config.paper.results:
             metric = config.train.best_metric
-            config.paper.results = (f"{row['name']}: test {metric} {row['published'][metric]}",)
-            config.paper.source = source
+            config.paper.update(
+                results=(f"{row['name']}: test {metric} {row['published'][metric]}",), source=source
+            )
     return config

@@ -32,7 +32,9 @@ def get_config(system="advanced"):
     words = WordsConfig(rows=200_000, unknown_rows=100, rule="english")
     config = config_of(system, data, words)
     config.optimizer.learning_rate = 0.01
-    config.train.steps = 150_000  # three epochs
-    config.train.evaluate_every = 5000
-    config.train.checkpoint_every = 5000
+    config.train.update(
+        steps=150_000,  # three epochs
+        evaluate_every=5000,
+        checkpoint_every=5000,
+    )
     return finish(config, "table6", "Table 6, on another choice of reviews")

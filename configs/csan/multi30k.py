@@ -16,35 +16,34 @@ from csan_jax.config import Config
 
 def get_config(system: str = ""):
     config = to_config_dict(Config())
-    config.data.dir = "data/multi30k"
-    config.data.white_space = "keep"  # of the published results
-    config.data.source_language = "en"
-    config.data.target_language = "de"
-    config.data.dev = "val"
-    config.data.test = "test_2016_flickr"
-    config.data.vocab_size = 8000
-    # One shape of batch, hence one compilation; no pair has more than 64 pieces on a side.
-    config.data.max_length = 64
-    config.data.batching = "packed"
-    config.data.row_tokens = 64
-    config.data.batch_tokens = 2048
+    config.data.update(
+        dir="data/multi30k",
+        white_space="keep",  # of the published results
+        source_language="en",
+        target_language="de",
+        dev="val",
+        test="test_2016_flickr",
+        vocab_size=8000,
+        # One shape of batch, hence one compilation; no pair has more than 64 pieces on a side.
+        max_length=64,
+        batching="packed",
+        row_tokens=64,
+        batch_tokens=2048,
+    )
 
-    config.model.dim = 128
-    config.model.mlp_dim = 512
-    config.model.num_heads = 4
-    config.model.encoder_layers = 4
-    config.model.decoder_layers = 4
+    config.model.update(
+        dim=128,
+        mlp_dim=512,
+        num_heads=4,
+        encoder_layers=4,
+        decoder_layers=4,
+    )
     config.model.encoder_attention.local_layers = 2
-    config.model.dropout = 0.3
-    config.model.tie = "all"
-    config.model.unroll = True
+    config.model.update(dropout=0.3, tie="all", unroll=True)
 
     # A constant rate, then linear decay to zero: too few steps for a decay with 1/sqrt(step).
-    config.optimizer.schedule = "constant"
-    config.optimizer.learning_rate = 3e-3
-    config.optimizer.warmup_steps = 400
+    config.optimizer.update(schedule="constant", learning_rate=3e-3, warmup_steps=400)
     config.train.steps = 6000
     config.optimizer.cooldown = 5 / 6
-    config.train.evaluate_every = 2000
-    config.train.checkpoint_every = 1000
+    config.train.update(evaluate_every=2000, checkpoint_every=1000)
     return systems.choose_sized(config, system)

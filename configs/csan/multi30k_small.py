@@ -14,22 +14,24 @@ from configs.csan import multi30k, systems
 
 def get_config(system: str = ""):
     config = multi30k.get_config()
-    config.model.num_heads = 8
-    config.model.encoder_layers = 3
-    config.model.decoder_layers = 3
-    config.model.dropout = 0.1
-    config.data.max_length = 100
-    config.data.batching = "buckets"
-    config.data.row_tokens = 128
-    config.data.batch_tokens = 1024
-    config.data.max_shapes = 4
+    config.model.update(
+        num_heads=8,
+        encoder_layers=3,
+        decoder_layers=3,
+        dropout=0.1,
+    )
+    config.data.update(
+        max_length=100,
+        batching="buckets",
+        row_tokens=128,
+        batch_tokens=1024,
+        max_shapes=4,
+    )
 
     # two epochs, with a higher rate that decays to zero
-    config.optimizer.learning_rate = 2e-3
-    config.optimizer.warmup_steps = 200
+    config.optimizer.update(learning_rate=2e-3, warmup_steps=200)
     config.train.steps = 1000
     config.optimizer.cooldown = 0.7
-    config.train.evaluate_every = 1000
-    config.train.checkpoint_every = 500
+    config.train.update(evaluate_every=1000, checkpoint_every=500)
     config.decode.beam_size = 1
     return systems.choose_sized(config, system)

@@ -14,22 +14,24 @@ from configs.csan import multi30k, systems
 
 def get_config(system: str = ""):
     config = multi30k.get_config()
-    config.data.dir = "data/tanaka_jaen"
-    config.data.dev = ""
-    config.data.holdout_size = 500
-    config.data.test = "dev"
-    config.data.source_language = "ja"
-    config.data.target_language = "en"
-    config.data.batch_tokens = 512
+    config.data.update(
+        dir="data/tanaka_jaen",
+        dev="",
+        holdout_size=500,
+        test="dev",
+        source_language="ja",
+        target_language="en",
+        batch_tokens=512,
+    )
 
-    config.model.dim = 256
-    config.model.mlp_dim = 1024
-    config.model.encoder_layers = 3
-    config.model.decoder_layers = 3
-    config.model.dropout = 0.1
+    config.model.update(
+        dim=256,
+        mlp_dim=1024,
+        encoder_layers=3,
+        decoder_layers=3,
+        dropout=0.1,
+    )
 
-    config.optimizer.learning_rate = 1e-3
-    config.optimizer.cooldown = 5300 / 6000
-    config.train.evaluate_every = 1500
-    config.train.checkpoint_every = 1500
+    config.optimizer.update(learning_rate=1e-3, cooldown=5300 / 6000)
+    config.train.update(evaluate_every=1500, checkpoint_every=1500)
     return systems.choose_sized(config, system)

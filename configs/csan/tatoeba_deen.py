@@ -13,15 +13,17 @@ from configs.csan import multi30k, systems
 
 def get_config(system: str = ""):
     config = multi30k.get_config()
-    config.data.dir = "data/tatoeba"
-    config.data.train = "deu-eng.tsv"
-    config.data.dev = ""
-    config.data.test = ""
-    config.data.columns = "2,1"
-    config.data.quotes = "text"
-    config.data.source_language = "de"
-    config.data.target_language = "en"
-    config.data.on_bad_example = "skip"
+    config.data.update(
+        dir="data/tatoeba",
+        train="deu-eng.tsv",
+        dev="",
+        test="",
+        columns="2,1",
+        quotes="text",
+        source_language="de",
+        target_language="en",
+        on_bad_example="skip",
+    )
 
     config.model.dropout = 0.1  # six times as many sentences as Multi30k, and fewer epochs
 

@@ -27,15 +27,16 @@ _PAPER = {
 def get_config(system: str = ""):
     config = wmt14_ende.get_config(system)
     config.data.source_vocab_size = config.data.target_vocab_size = 0  # the paper does not say
-    config.data.dir = "data/ASPEC-JE"
-    config.data.train = "train/train-1.txt,train/train-2.txt"
-    config.data.dev = "dev/dev.txt"
-    config.data.test = "test/test.txt"
-    # train: score ||| document ||| sentence ||| Japanese ||| English; the others have no score
-    config.data.separator = " ||| "
-    config.data.columns = "-2,-1"
-    config.data.source_language = "ja"
-    config.data.target_language = "en"
-    config.paper.results = _PAPER[systems.sized(system)[0]]
-    config.paper.source = "Table 2, BLEU on tokens"
+    config.data.update(
+        dir="data/ASPEC-JE",
+        train="train/train-1.txt,train/train-2.txt",
+        dev="dev/dev.txt",
+        test="test/test.txt",
+        # train: score ||| document ||| sentence ||| Japanese ||| English; the others have no score
+        separator=" ||| ",
+        columns="-2,-1",
+        source_language="ja",
+        target_language="en",
+    )
+    config.paper.update(results=_PAPER[systems.sized(system)[0]], source="Table 2, BLEU on tokens")
     return config

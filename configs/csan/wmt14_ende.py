@@ -34,37 +34,41 @@ _PAPER = {
 def get_config(system: str = ""):
     size, name = systems.sized(system)
     config = to_config_dict(Config())
-    config.data.dir = "data/wmt14"
-    config.data.white_space = "keep"  # of the published results
-    config.data.source_language = "en"
-    config.data.target_language = "de"
-    config.data.dev = "newstest2013"
-    config.data.test = "newstest2014"
-    config.data.joint_vocabulary = False  # Table 1's count has two vocabularies
-    # "byte-pair encoding with 32K merge operations" gives these, by Table 1's count
-    config.data.source_vocab_size = 24_004
-    config.data.target_vocab_size = 30_851
-    config.data.max_length = 256  # the authors' code
-    # "8 GPUs with a batch of 4096 tokens": each, in the authors' toolkit
-    config.data.batch_tokens = 8 * 4096
-    config.data.on_bad_example = "skip"
+    config.data.update(
+        dir="data/wmt14",
+        white_space="keep",  # of the published results
+        source_language="en",
+        target_language="de",
+        dev="newstest2013",
+        test="newstest2014",
+        joint_vocabulary=False,  # Table 1's count has two vocabularies
+        # "byte-pair encoding with 32K merge operations" gives these, by Table 1's count
+        source_vocab_size=24_004,
+        target_vocab_size=30_851,
+        max_length=256,  # the authors' code
+        # "8 GPUs with a batch of 4096 tokens": each, in the authors' toolkit
+        batch_tokens=8 * 4096,
+        on_bad_example="skip",
+    )
 
     # "the Base and Big settings same as Vaswani et al. (2017)", Table 3 there
     if size == "big":
-        config.model.dim = 1024
-        config.model.mlp_dim = 4096
-        config.model.num_heads = 16
-        config.model.dropout = 0.3
+        config.model.update(
+            dim=1024,
+            mlp_dim=4096,
+            num_heads=16,
+            dropout=0.3,
+        )
     systems.choose(config, name, size)
 
-    config.paper.results = _PAPER[size]
-    config.paper.source = "Tables 1 and 2, BLEU on tokens"
+    config.paper.update(results=_PAPER[size], source="Tables 1 and 2, BLEU on tokens")
 
-    config.optimizer.learning_rate = (config.model.dim * 4000) ** -0.5
-    config.optimizer.clip_norm = 0.0
-    config.train.compute_dtype = "bfloat16"
-    # as Vaswani et al. (2017); the paper states no number of steps
-    config.train.steps = 300_000 if size == "big" else 100_000
-    config.train.evaluate_every = 5000
-    config.train.checkpoint_every = 1000
+    config.optimizer.update(learning_rate=(config.model.dim * 4000) ** -0.5, clip_norm=0.0)
+    config.train.update(
+        compute_dtype="bfloat16",
+        # as Vaswani et al. (2017); the paper states no number of steps
+        steps=300_000 if size == "big" else 100_000,
+        evaluate_every=5000,
+        checkpoint_every=1000,
+    )
     return config

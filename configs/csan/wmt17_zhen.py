@@ -28,13 +28,14 @@ _PAPER = {
 def get_config(system: str = ""):
     config = wmt14_ende.get_config(system)
     config.data.source_vocab_size = config.data.target_vocab_size = 0  # the paper does not say
-    config.data.source = "tfds"
-    config.data.tfds = "wmt17_translate/zh-en"
-    config.data.dir = "data/tensorflow_datasets"
-    config.data.dev = "validation"
-    config.data.test = "test"
-    config.data.source_language = "zh"
-    config.data.target_language = "en"
-    config.paper.results = _PAPER[systems.sized(system)[0]]
-    config.paper.source = "Table 2, BLEU on tokens"
+    config.data.update(
+        source="tfds",
+        tfds="wmt17_translate/zh-en",
+        dir="data/tensorflow_datasets",
+        dev="validation",
+        test="test",
+        source_language="zh",
+        target_language="en",
+    )
+    config.paper.update(results=_PAPER[systems.sized(system)[0]], source="Table 2, BLEU on tokens")
     return config

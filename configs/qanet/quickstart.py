@@ -27,14 +27,13 @@ def get_config(system="qanet"):
         embedding_std=2.0,
         **no_dropout,
     )
-    config.data.batch_size = 32
-    config.data.max_shapes = 1
+    config.data.update(batch_size=32, max_shapes=1)
 
-    config.optimizer.learning_rate = 3e-3
-    config.optimizer.warmup_steps = 50
-    config.optimizer.cooldown = 0.55
-    config.train.steps = 400
-    config.train.ema_decay = 0.98
-    config.train.evaluate_every = 400
-    config.train.checkpoint_every = 400
+    config.optimizer.update(learning_rate=3e-3, warmup_steps=50, cooldown=0.55)
+    config.train.update(
+        steps=400,
+        ema_decay=0.98,
+        evaluate_every=400,
+        checkpoint_every=400,
+    )
     return config

@@ -18,10 +18,12 @@ def get_config(system="qanet"):
     # all other fields have the defaults of qanet_jax/config.py, which are the paper's
     data = DataConfig(dir="data/squad", vectors="data/glove/glove.840B.300d.zip")
     config = config_of(system, data, WordsConfig(rule="english"))
-    config.train.compute_dtype = "bfloat16"
-    config.train.steps = 150_000
-    config.train.evaluate_every = 2000
-    config.train.checkpoint_every = 2000
+    config.train.update(
+        compute_dtype="bfloat16",
+        steps=150_000,
+        evaluate_every=2000,
+        checkpoint_every=2000,
+    )
     config.paper.results = (
         "QANet, 300-d vectors, without augmentation: dev exact_match 73.6 f1 82.7",
         "QANet with augmented data on AddSent: test f1 45.2",
@@ -35,14 +37,13 @@ def get_config(system="qanet"):
 def _bidaf(config):
     """The word vectors, of lower-cased words, and the training of Seo et al. 2017."""
     config.words.dim = 100
-    config.data.vectors = "data/glove/glove.6B.100d.txt"
-    config.data.batch_size = 60
-    config.data.question_length = 30
+    config.data.update(vectors="data/glove/glove.6B.100d.txt", batch_size=60, question_length=30)
     config.optimizer.update(
         name="adadelta", learning_rate=0.5, b2=0.95, eps=1e-6, l2=0.0, clip_norm=0.0
     )
     config.optimizer.update(schedule="constant", warmup="linear", warmup_steps=0)
-    config.train.ema_decay = 0.999
-    config.train.steps = 20_000
-    config.paper.results = ("BiDAF: dev exact_match 67.7 f1 77.3",)
-    config.paper.source = "Seo et al. 2017, Table 1; QANet's Table 2 has 68.0 and 77.3 on the test"
+    config.train.update(ema_decay=0.999, steps=20_000)
+    config.paper.update(
+        results=("BiDAF: dev exact_match 67.7 f1 77.3",),
+        source="Seo et al. 2017, Table 1; QANet's Table 2 has 68.0 and 77.3 on the test",
+    )

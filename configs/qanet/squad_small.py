@@ -32,13 +32,13 @@ def get_config(system="qanet"):
     )
     config.data.max_shapes = 5
 
-    config.optimizer.learning_rate = 2e-3
-    config.optimizer.warmup_steps = 200
-    config.optimizer.cooldown = 2 / 3
-    config.train.steps = 12_000
-    config.train.ema_decay = 0.999
-    config.train.evaluate_every = 2000
-    config.train.checkpoint_every = 500
+    config.optimizer.update(learning_rate=2e-3, warmup_steps=200, cooldown=2 / 3)
+    config.train.update(
+        steps=12_000,
+        ema_decay=0.999,
+        evaluate_every=2000,
+        checkpoint_every=500,
+    )
     config.paper.results = (
         "QANet, 300-d vectors, without augmentation: dev exact_match 73.6 f1 82.7",
         "QANet with augmented data on AddSent: test f1 45.2",

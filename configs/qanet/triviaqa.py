@@ -26,10 +26,12 @@ def get_config(system="qanet"):
     )
 
     config = config_of(system, data, WordsConfig(rule="english"))
-    config.train.compute_dtype = "bfloat16"
-    config.train.steps = 120_000
-    config.train.evaluate_every = 5000
-    config.train.checkpoint_every = 2000
+    config.train.update(
+        compute_dtype="bfloat16",
+        steps=120_000,
+        evaluate_every=5000,
+        checkpoint_every=2000,
+    )
 
     config.paper.results = (
         "QANet: dev_oracle exact_match 51.1 f1 56.6 verified_exact_match 53.3 verified_f1 59.2",

@@ -16,8 +16,9 @@ Unspecified in the paper: windows are truncated at borders (edge queries have fe
 """
 
 import dataclasses
+from typing import ClassVar
 
-from common_jax.fields import require, require_odd
+from common_jax.fields import odd, require
 from common_jax.masks import HeadEdge, Mask, head_table, head_window, token_window
 from csan_jax.attention.base import AttentionSettings, EncoderAttention
 
@@ -32,12 +33,10 @@ class Area(EncoderAttention):
       head_edge: policy for heads beyond the edge (common_jax.masks.head_table).
     """
 
-    token_window: int = 11
-    head_window: int = 3
+    section: ClassVar[str] = "model"
+    token_window: int = odd(11)
+    head_window: int = odd(3)
     head_edge: HeadEdge = "truncate"
-
-    def __post_init__(self):
-        require_odd("model", self, "token_window", "head_window")
 
     def unused(self) -> dict[str, str]:
         if not self.local_layers:

@@ -7,7 +7,7 @@ A new variant is a new module in this package, with a subclass of `EncoderAttent
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import flax.linen as nn
 
@@ -72,6 +72,7 @@ class EncoderAttention(Choice):
         vanilla Transformer.
     """
 
+    section: ClassVar[str] = "model.encoder_attention"
     local_layers: int = 3
 
     def unused(self) -> dict[str, str]:
@@ -127,6 +128,8 @@ class EncoderAttention(Choice):
 @dataclasses.dataclass(frozen=True)
 class DecoderAttention(Choice):
     """The self-attention of all decoder layers, in training and in decoding with a cache."""
+
+    section: ClassVar[str] = "model.decoder_attention"
 
     def check(self, settings: AttentionSettings) -> None:
         """As `EncoderAttention.check`."""

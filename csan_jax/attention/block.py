@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from common_jax.attention.dense import einsum
-from common_jax.fields import require_sizes
+from common_jax.fields import size
 from common_jax.layers import Dense, SelfAttention
 from common_jax.masks import Mask, masked_softmax, segments, segments_meet, token_window, valid
 from csan_jax.attention.base import AttentionSettings, EncoderAttention
@@ -101,11 +101,7 @@ class Block(EncoderAttention):
       block: r, in words.
     """
 
-    block: int = 4
-
-    def check(self, settings: AttentionSettings) -> None:
-        super().check(settings)
-        require_sizes("model.encoder_attention", self, "block")
+    block: int = size(4)
 
     def mask(self) -> Mask:
         return token_window(2 * self.block - 1)  # contains the block of each word

@@ -15,7 +15,7 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from common_jax.convolution import convolution_class
-from common_jax.fields import require_odd, require_sizes
+from common_jax.fields import odd, size
 from common_jax.layers import Dropout, LayerNorm
 from common_jax.masks import Mask
 from csan_jax.attention.base import AttentionSettings, EncoderAttention
@@ -55,14 +55,9 @@ class Convolutions(EncoderAttention):
       kind: depthwise separable, or ordinary.
     """
 
-    count: int = 4
-    width: int = 7
+    count: int = size(4)
+    width: int = odd(7)
     kind: Literal["separable", "ordinary"] = "separable"
-
-    def check(self, settings: AttentionSettings) -> None:
-        super().check(settings)
-        require_sizes("model.encoder_attention", self, "count")
-        require_odd("model.encoder_attention", self, "width")
 
     def before(self, settings: AttentionSettings) -> ConvolutionLayers:
         return ConvolutionLayers(self, settings)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 
 from common_jax.attention import Bias
 from common_jax.attention.dense import einsum
-from common_jax.fields import require
+from common_jax.fields import size
 from common_jax.layers import SelfAttention
 from common_jax.masks import Mask
 from common_jax.pytrees import pytree
@@ -102,11 +102,7 @@ class Relative(EncoderAttention):
       distance: k; larger offsets are clipped to it.
     """
 
-    distance: int = 16
-
-    def check(self, settings: AttentionSettings) -> None:
-        super().check(settings)
-        _check_distance("model.encoder_attention", self.distance)
+    distance: int = size(16, least=0)
 
     def module(self, settings: AttentionSettings) -> RelativeAttention:
         return settings.layer(RelativeAttention, distance=self.distance)
@@ -120,15 +116,7 @@ class RelativeCausal(Causal):
       distance: k; larger offsets are clipped to it.
     """
 
-    distance: int = 16
-
-    def check(self, settings: AttentionSettings) -> None:
-        super().check(settings)
-        _check_distance("model.decoder_attention", self.distance)
+    distance: int = size(16, least=0)
 
     def module(self, settings: AttentionSettings) -> RelativeCausalAttention:
         return settings.layer(RelativeCausalAttention, distance=self.distance)
-
-
-def _check_distance(section: str, distance: int) -> None:
-    require(distance >= 0, f"{section}.distance={distance}: not negative")

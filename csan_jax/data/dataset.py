@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import Int
 
-from common_jax.bad_examples import Counts
 from common_jax.data.batches import Batches
 from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import Corpus
@@ -95,7 +94,7 @@ class TranslationData(PreparedData):
         subword-nmt, and those with white space that is read as blanks."""
         super().report()
         for split in self.splits:
-            meta = self._corpus(split).meta
+            meta = self.corpus(split).meta
             equal, pairs = meta.get("equal", (0, 1))
             counts = meta.get("counts", {})
             self._report_equal(split, equal, pairs)
@@ -117,7 +116,7 @@ class TranslationData(PreparedData):
                 )
 
     def _size_line(self, total: int) -> str:
-        corpora = [self._corpus(split) for split in self.splits]
+        corpora = [self.corpus(split) for split in self.splits]
         tokens = sum(corpus.tokens(column) for corpus in corpora for column in COLUMNS)
         if self._seconds is None:
             return f"found {total:,} prepared pairs, {tokens:,} tokens,"
@@ -126,7 +125,7 @@ class TranslationData(PreparedData):
         return f"prepared {total:,} pairs {speed}, {tokens:,} tokens,"
 
     def input_lengths(self, split: str) -> Int[np.ndarray, "n"]:
-        return self._corpus(split).lengths("source")[:, 0]
+        return self.corpus(split).lengths("source")[:, 0]
 
     @property
     def _files(self) -> tuple[str, ...]:
@@ -153,7 +152,7 @@ class TranslationData(PreparedData):
 
     def train_batches(self, seed: int = 0) -> Batches:
         """The training split, its order a function of `seed` and the epoch."""
-        corpus = self._corpus("train")
+        corpus = self.corpus("train")
         batches = PackedBatches if self.config.batching == "packed" else Batches
         return batches(corpus, COLUMNS, self._train_plan(corpus.lengths(*COLUMNS), seed))
 
@@ -182,11 +181,11 @@ class TranslationData(PreparedData):
           batch_tokens: rows x the longer padded side; a longer sentence is a batch of its own.
         """
         evaluated = [name for name in self.splits if name != "train"]
-        lengths = {name: self._corpus(name).lengths(*COLUMNS) for name in evaluated}
+        lengths = {name: self.corpus(name).lengths(*COLUMNS) for name in evaluated}
         both = np.concatenate(list(lengths.values()))
         shapes = choose_shapes(both, min(EVALUATION_SHAPES, self.config.max_shapes))
         plan = BucketPlan(lengths[split], shapes, batch_tokens, seed=None)
-        return Batches(self._corpus(split), COLUMNS, plan)
+        return Batches(self.corpus(split), COLUMNS, plan)
 
     def sources(self, split: str) -> list[str]:
         """The raw source sentences of "dev" or "test", in the order of the batches' index."""
@@ -196,13 +195,6 @@ class TranslationData(PreparedData):
         """The raw target sentences of "dev" or "test", in the order of the batches' index, with a
         blank for "▁", as decoded pieces have."""
         return [text.replace("▁", " ") for text in self._text(split, TEXT_FILES[1])]
-
-    def split_sizes(self) -> Mapping[str, tuple[int, Counts]]:
-        corpora = {split: self._corpus(split) for split in self.splits}
-        return {split: (len(corpus), corpus.meta["dropped"]) for split, corpus in corpora.items()}
-
-    def _corpus(self, split: str) -> Corpus:
-        return Corpus.open(self.path / split)
 
     def _text(self, split: str, name: str) -> list[str]:
         with (self.path / split / name).open(encoding="utf-8", newline="") as file:

@@ -20,12 +20,13 @@ import numpy as np
 from jaxtyping import Bool, Int8
 
 from common_jax.bad_examples import BadExamples, Counts
+from common_jax.data import prepared
 from common_jax.data.corpus import Corpus, FlatRows, Writer
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.overlaps import row_digests, write_overlaps
-from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, Split, finish_split
+from common_jax.data.prepared import OWN_VOCABULARY, Preparation
 from common_jax.data.sampling import reservoir
-from common_jax.data.sources import held_out_splits
+from common_jax.data.sources import finish_split, held_out_splits
 from common_jax.errors import UserError
 from common_jax.io.progress import progress
 from common_jax.io.threads import threaded_map
@@ -45,7 +46,7 @@ _CHUNK = 4096  # pairs encoded at once
 _AHEAD = 2  # chunks encoded at the same time: arrays are made of one meanwhile
 
 
-class Builder:
+class Builder(prepared.Builder):
     """Builds the folder."""
 
     def __init__(
@@ -59,31 +60,19 @@ class Builder:
           workers: number of encoding threads, None for the number of cores; it does not change the
             result.
         """
-        self._config = config
-        self._preparation = preparation
+        super().__init__(config, preparation)
         self._workers = workers or os.cpu_count() or 1
         self._pairs: int | None = None  # in train, known after a survey
-        self._splits = preparation.splits or SPLITS
         held_out = [split for split in held_out_splits(config) if split in self._splits]
         self._held_out = SmallestHashes(
             held_out, config.holdout_size, config.seed, "source sentences"
         )
 
-    @functools.cached_property
-    def _sources(self) -> dict[Split, Source]:
-        """By split; opens the files, or downloads a dataset of TensorFlow Datasets."""
-        held_out = self._held_out.splits
-        return {
-            s: source_of(self._config, s) for s in SPLITS if s in self._splits and s not in held_out
-        }
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Identifies the folder's content."""
-        sources = {split: source.identity() for split, source in self._sources.items()}
-        return {**self.settings(), "sources": sources, **self._preparation.identity()}
+    def _source(self, split: Any) -> Source | None:
+        held_out = split in self._held_out.splits
+        return None if held_out else source_of(self._config, split)
 
     def settings(self) -> dict[str, Any]:
-        """As `fingerprint`, without files."""
         config = self._config
         held_out = self._held_out.splits
         return {
@@ -96,7 +85,6 @@ class Builder:
         }
 
     def build(self, folder: Path) -> None:
-        """Fills the empty folder."""
         # The held-out pairs, and the subword models.
         vocabulary = self._preparation.vocabulary
         assigned: Iterable[Any] = itertools.repeat(0)
@@ -115,7 +103,7 @@ class Builder:
             splits = [split, *(self._held_out.splits if train else ())]
             numbers = assigned if train else itertools.repeat(0)
             self._encode(folder, subwords, source, splits, numbers)
-        corpora = {s: Corpus.open(folder / s) for s in SPLITS if s in self._splits}
+        corpora = {split: Corpus.open(folder / split) for split in self._splits}
         write_overlaps(folder, {s: row_digests(c, COLUMNS) for s, c in corpora.items()})
 
     def _load(self, vocabulary: Path) -> tuple[Subwords, Subwords]:
@@ -144,7 +132,7 @@ class Builder:
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:
         """A sample of the training pairs, and the index of each pair's split in ("train", *held-out
         splits)."""
-        pairs = source.read(self._preparation.bad_examples(self._config))
+        pairs = source.read(self._bad_examples())
         if self._config.source == "generated":  # in random order: the first pairs are a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
         numbered = enumerate(self._added(progress(pairs, "reading", "pairs")))
@@ -200,7 +188,7 @@ class Builder:
     ) -> None:
         """Writes the corpora of a source's splits; bad examples are counted for the first one."""
         # The pairs in chunks, each with the index of its split.
-        bad_examples = self._preparation.bad_examples(self._config)
+        bad_examples = self._bad_examples()
         total = self._pairs if splits[0] == "train" else None
         pairs = progress(source.read(bad_examples), f"encoding {splits[0]}", "pairs", total)
         numbered = zip(pairs, assigned, strict=False)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,11 +23,23 @@ from common_jax.io.files import (
     read_raw_lines,
 )
 from common_jax.text.cleaning import clean
-from csan_jax.data.moses import undo_escapes
-from csan_jax.data.synthetic import generate
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
+
+
+# Moses's escapes, as in old corpora.
+_CHARACTERS = {
+    "&apos;": "'",
+    "&quot;": '"',
+    "&lt;": "<",
+    "&gt;": ">",
+    "&#91;": "[",
+    "&#93;": "]",
+    "&#124;": "|",
+    "&amp;": "&",
+}
+_ESCAPE = re.compile("|".join(_CHARACTERS))
 
 
 class Pair(NamedTuple):
@@ -154,13 +167,23 @@ class Unescaped:
             yield Pair(location, undo_escapes(source), undo_escapes(target))
 
 
-def _generate(count: int, seed: int, split: Split) -> Iterator[Pair]:
-    pairs = enumerate(generate(count, seed, split), start=1)
-    return (Pair(f"generated {split} pair {number}", *pair) for number, pair in pairs)
+def undo_escapes(text: str) -> str:
+    """Replaces `&apos; &quot; &lt; &gt; &#91; &#93; &#124; &amp;` by their characters.
+
+    Other entities (`&eacute;`, `&#39;`) are not Moses's and stay. Replacement is not repeated:
+    "&amp;lt;" is the escape of "&lt;".
+    """
+    return _ESCAPE.sub(lambda match: _CHARACTERS[match[0]], text) if "&" in text else text
+
+
+def _numbered(pairs: Iterable[tuple[str, str]], place: str) -> Iterator[Pair]:
+    for number, pair in enumerate(pairs, start=1):
+        yield Pair(f"{place} pair {number}", *pair)
 
 
 _GENERATOR = Generator(
-    _generate,
+    "csan_jax.data.synthetic:generate",
+    _numbered,
     [  # of `csan_jax.data.synthetic`, `synthetic_phrases` and `synthetic_templates`
         recorded_identity(6720, "0096b095b33dcc6265019b79839d9cdf98bf18b15fa33bac2161588b66267da6"),
         recorded_identity(

@@ -52,7 +52,7 @@ class Config:
 
     def describe(self) -> str:
         """The table of the model's parameters; reads no data."""
-        from common_jax.training.state import describe
+        from launch.api.parameters_table import describe
 
         return describe(self.make_task())
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jax.sharding import Mesh
 
 from common_jax.compare import Evaluation, evaluation_of
@@ -19,10 +20,10 @@ from common_jax.document import Cell, Section, Table
 from common_jax.errors import UserError
 from common_jax.io.files import names_in
 from common_jax.training.config import read_task, task_on_files
-from common_jax.training.evaluate import ensemble_mean, predict
+from common_jax.training.evaluate import predict
 from common_jax.training.mesh import make_mesh
-from common_jax.training.run_folder import RunFolder, scores_name
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import ScoredRun, scores_name
 from common_jax.training.step import make_predict_step
 from common_jax.training.task import Scores, Task
 from launch.api.configs import Overrides, override_texts
@@ -125,12 +126,12 @@ def evaluate(
     # The runs' tasks on the split, with the options of decoding.
     with messages():
         sources = [source_of(folder) for folder in folders]
-        writers = [RunWriter(source.folder.path) for source in sources]
+        scored_runs = [ScoredRun(source.folder.path) for source in sources]
         tasks = [
             read_task(run, **fields)
             if data is None
             else task_on_files(run, data, changes, "--skip_bad", **fields)
-            for run in writers
+            for run in scored_runs
         ]
         split, label = _splits(tasks, split, data, name)
         baseline = None if against is None else _baseline(os.fspath(against), tasks[0], label)
@@ -141,16 +142,17 @@ def evaluate(
         mesh = make_mesh(MeshConfig())
         pairs = zip(sources, tasks, strict=True)
         loaded = [read_parameters(source, task, mesh, average) for source, task in pairs]
-        _prepare(writers, tasks, split, is_own=label == split)
+        _prepare(scored_runs, tasks, split, is_own=label == split)
         scored = tasks[0].score(split, _outputs(tasks, loaded, split, mesh))
         if average > 1:
             scored.notes["step"] = loaded[0].step
 
         label = scores_name(label, average, decoding)
-        if len(writers) > 1:
-            label += f"-ensemble{len(writers)}"
-        writers[0].write_scores(label, scored)
-        return _result(writers[0], label, scored, baseline)
+        if len(sources) > 1:
+            label += f"-ensemble{len(sources)}"
+        scored_run = scored_runs[0]
+        RunWriter(scored_run.path).write_scores(label, scored)
+        return _result(scored_run, label, scored, baseline)
 
 
 def _outputs(
@@ -165,13 +167,24 @@ def _outputs(
     return ensemble_mean(predictions) if len(predictions) > 1 else predictions[0]
 
 
+def ensemble_mean(predictions: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The logs of the mean of several models' probabilities, from their logits [n, labels] for the
+    same examples (`Task.evaluation_set`)."""
+    means = {}
+    for name in predictions[0]:
+        logits = np.stack([p[name] for p in predictions]).astype(np.float64)
+        logs = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+        means[name] = np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+    return means
+
+
 def _result(
-    writer: RunWriter, label: str, scored: Scores, baseline: Evaluation | None
+    scored_run: ScoredRun, label: str, scored: Scores, baseline: Evaluation | None
 ) -> EvaluationResult:
     """The written scores, with the tests of their difference to the baseline's."""
     if baseline is None:
         return EvaluationResult(label, scored.metrics, scored.notes)
-    run = ComparedRun(str(writer.path), writer)
+    run = ComparedRun(str(scored_run.path), scored_run)
     paired = evaluation_of(run, label).paired(baseline)
     tests = {name: float(f"{value:.6g}") for name, value in paired.numbers.items()}
     return EvaluationResult(label, scored.metrics, scored.notes, tests, paired.notes)
@@ -206,7 +219,7 @@ def _splits(
     return chosen, name
 
 
-def _prepare(runs: Sequence[RunFolder], tasks: Sequence[Task], split: str, is_own: bool) -> None:
+def _prepare(runs: Sequence[ScoredRun], tasks: Sequence[Task], split: str, is_own: bool) -> None:
     """Prepares all corpora.
 
     Raises:
@@ -224,7 +237,7 @@ def _prepare(runs: Sequence[RunFolder], tasks: Sequence[Task], split: str, is_ow
 
 def _baseline(folder: str, task: Task, name: str) -> Evaluation:
     """The evaluation to compare with; raises UserError if it is missing or of another task."""
-    run = ComparedRun(folder, RunFolder(located(folder)))
+    run = ComparedRun(folder, ScoredRun(located(folder)))
     run.workdir.scores(name)
     if type(run.task) is not type(task):
         kinds = (type(family).__name__ for family in (run.task, task))

@@ -230,6 +230,7 @@ def _row(run: Run, now: Progress) -> list[Cell]:
     step = _step(run)
     metric = train.best_metric
     dev = [line for line in run.lines if line.get("split") == "dev" and metric in line]
+
     left = None if now.seconds_left is None else _duration(now.seconds_left)
     return [
         run.label,

@@ -13,8 +13,8 @@ from common_jax.io.paths import AnyPath, as_path
 from common_jax.training.config import default_workdir
 from common_jax.training.loop import train as take_steps
 from common_jax.training.preparation import prepare_on_all
-from common_jax.training.run_folder import RunFolder
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import ScoredRun
 from common_jax.training.task import Scores, Task
 from launch.api.configs import Config, Overrides, checked
 from launch.api.messages import messages
@@ -47,7 +47,7 @@ class Run:
         Raises:
           UserError: for a folder that is not a run's.
         """
-        self.folder = RunFolder(as_path(folder))
+        self.folder = ScoredRun(as_path(folder))
         self.scored = scored or {}
         self.task = self._compared.task if task is None else task
 

@@ -77,12 +77,12 @@ def main(argv: list[str]) -> None:
     import jax
 
     from common_jax.deploy.named import located
-    from common_jax.training.run_folder import RunFolder
+    from common_jax.training.scored_run import ScoredRun
     from launch.export.write import ExportRequest, export
 
     command = command_line("export", argv)
     request = ExportRequest(
-        workdir=RunFolder(located(args.workdir)),
+        workdir=ScoredRun(located(args.workdir)),
         out=args.out,
         format=args.format,
         average=args.average,

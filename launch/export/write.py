@@ -20,6 +20,7 @@ from common_jax.deploy.format import (
     VERSION,
     VOCABULARY,
     Manifest,
+    write_safetensors,
 )
 from common_jax.deploy.loading import model_format
 from common_jax.deploy.model_format import ModelFormat
@@ -29,12 +30,11 @@ from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
 from common_jax.io.json_files import read_json
-from common_jax.io.parameters import write_safetensors
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.io.storage import folder_of
 from common_jax.training.config import read_task
 from common_jax.training.mesh import make_mesh
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.scored_run import ScoredRun
 from common_jax.versions import versions
 from launch.export.card import Origin, model_card
 from launch.export.shareable import shareable
@@ -57,7 +57,7 @@ class ExportRequest:
       name: by which the card loads it; "" for the folder.
     """
 
-    workdir: RunFolder
+    workdir: ScoredRun
     out: AnyPath
     format: str = FORMATS[0]
     average: int = 1

@@ -65,6 +65,8 @@ def timed(
             for per_call in sorted(calls):
                 column = name or f"{per_call} a call"
                 columns[column] = pool.submit(StepTimer, task, per_call, args)
+
+    # rounds, each in an order of its own
     timers = {name: compiled.result() for name, compiled in columns.items()}
     order = list(timers.values())
     for timer in order:
@@ -125,7 +127,7 @@ class StepTimer:
     def _calls(self) -> Iterator[list[Any]]:
         """The batches of each call of a round, as in training without validations, saves and
         logging; at least `steps` batches."""
-        from common_jax.training.step_groups import group_steps
+        from common_jax.data.batches import group_steps
 
         config = TrainConfig(
             steps_per_call=self.per_call,
@@ -150,6 +152,8 @@ class StepTimer:
         """Compiles the programs of all shapes in the steps to time."""
         for group in self._calls():
             self._groups.setdefault(_shapes(group), group)
+
+        # steps of training, and predictions if they are timed
         with _compilers() as pool:
             start = time.perf_counter()
             compiled = {}
@@ -164,6 +168,8 @@ class StepTimer:
                 for shapes, batch in self._inputs().items()
             }
         self.predict_programs = {shapes: future.result() for shapes, future in predictors.items()}
+
+        # what they took
         self.values |= {"shapes": len(self.programs), "compile_seconds": seconds}
         temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
         self.values["temporary_mib"] = max(temporary) / 2**20
@@ -196,6 +202,7 @@ class StepTimer:
         flops = 0.0
         previous = None
         sizes = []
+
         while taken < steps:
             before_data = time.perf_counter()
             group = next(calls)
@@ -209,6 +216,8 @@ class StepTimer:
             flops = flops + self.flops[shapes]
             sizes += [self.task.count_units(batch) for batch in group]
         jax.block_until_ready(previous)
+
+        # rates of the round
         seconds = time.perf_counter() - start
         real, positions = np.sum(sizes, axis=0)
         values = {

@@ -73,6 +73,7 @@ def to_html(report: Report, every: float | None = None) -> str:
     names = (f"chart{number}" for number in range(10**9))
     refresh = f'<meta http-equiv="refresh" content="{every:.0f}">' if every else ""
     changed = time.strftime("Last change: %Y-%m-%d %H:%M:%S") if every else ""
+
     return "\n".join(
         [
             "<!doctype html>",

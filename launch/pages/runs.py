@@ -11,7 +11,7 @@ from common_jax.compare.runs import Run
 from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError
 from common_jax.training.identity import SEED
-from common_jax.training.run_folder import devices, not_finite
+from common_jax.training.scored_run import devices, not_finite
 from common_jax.training.task import Task
 from launch.pages import curves
 from launch.pages.examples import example_sections
@@ -43,6 +43,8 @@ def report(
     for run in runs:
         families.setdefault(type(run.task), []).append(run)
     sections = [Section("Runs", [_trained(runs), *bad_steps(runs), *_warnings(runs)])]
+
+    # sections of each family
     for family, members in families.items():
         name = curves.task_title(family.__name__)
         sections.append(Section(f"{name}: settings", _settings(members)))
@@ -58,6 +60,7 @@ def report(
             compared += example_sections(evaluations) if examples else []
             compared += mistake_sections(evaluations)
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
+
     title = ", ".join(curves.task_title(family.__name__) for family in families)
     return Report(title, [s for s in sections if s.elements])
 
@@ -80,6 +83,7 @@ def _trained(runs: Iterable[Run]) -> Table:
         *("steps/s", "tokens or examples/s"),
         *("padding, %", "waiting for data, %", "saving, %", "device"),
     )
+
     rows: list[list[Cell]] = []
     for run in runs:
         median = functools.partial(_median, run.lines)
@@ -99,6 +103,7 @@ def _trained(runs: Iterable[Run]) -> Table:
                 devices(run.result),
             ]
         )
+
     return Table(
         head,
         rows,
@@ -150,11 +155,15 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
     names = list(dict.fromkeys(name for values in scored.values() for name in values or ()))
     if not names:
         return None
+
+    # runs, and the means of settings
     rows: list[list[Cell]] = []
     for run, values in scored.items():
         intervals = evaluation_of(run, split).intervals if values else {}
         rows.append([run.label, *(_scored((values or {}).get(n), intervals.get(n)) for n in names)])
     rows += _means(scored, names)
+
+    # the paper's results, perhaps of further metrics
     paper: dict[str, dict[str, float]] = {}
     for reported in (run.task.config.paper for run in runs):
         source = f" ({reported.source})" if reported.source else ""
@@ -164,6 +173,7 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
     names += dict.fromkeys(n for values in paper.values() for n in values if n not in names)
     rows = [[*row, *[None] * (1 + len(names) - len(row))] for row in rows]
     rows += [[system, *(values.get(name) for name in names)] for system, values in paper.items()]
+
     note = (
         "In brackets 95 % intervals over the examples; ± over seeds (Student's t, one standard "
         "deviation for all settings)."
@@ -189,6 +199,8 @@ def _means(
     pairs = zip(groups.values(), seeds, strict=True)
     several = [group for group, different in pairs if len(different) == len(group) > 1]
     rows: list[list[Cell]] = [[_mean_label(group)] for group in several]
+
+    # a mean with its interval for each metric
     for name in names:
         stored = [[(scored[run] or {}).get(name) for run in group] for group in several]
         values_by_seed = [[value for value in values if value is not None] for values in stored]

@@ -53,6 +53,7 @@ def topology_devices(topology: str) -> Sequence[Any]:
 def _target(chip: Chip, gpu: Gpu) -> str:
     """XLA's GpuTargetConfig of a GPU, as text."""
     major, minor = gpu.capability
+
     return f"""
 gpu_device_info {{
   threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048

@@ -27,9 +27,9 @@ from common_jax.training.run_folder import (
     REFERENCES,
     RESULT,
     SOURCES,
-    has_texts,
 )
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import has_texts
 from common_jax.versions import versions
 from launch.reproduce.spec import Scale
 from launch.reproduce.trials import ROW

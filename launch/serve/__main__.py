@@ -95,6 +95,8 @@ def _parser() -> Parser:
     parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
     add = parser.add_argument
     _add_sources(parser)
+
+    # address
     add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     add(
         "--allowed_hosts",
@@ -104,12 +106,16 @@ def _parser() -> Parser:
         help="names of this server in URLs, beside its address and localhost",
     )
     add("--port", type=int, default=8000, metavar="N", help="0: a free port (8000)")
+
+    # limits
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
         add(f"--max_{name}", type=int, default=default, metavar="N", help=f"{text} ({default})")
     text = f"limit for a body to arrive, and for its answer ({Limits.timeout:g})"
     add("--timeout", type=float, default=Limits.timeout, metavar="SECONDS", help=text)
     add_memory(parser)
+
+    # the server
     text = "compile the examples' shapes for all batch sizes before serving"
     add("--warm_up", action="store_true", help=text)
     text = "log the method, path and status of each request, on standard error"

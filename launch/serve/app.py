@@ -55,6 +55,7 @@ class Service:
         self._metrics = metrics
         self._log_requests = log
         self._hosts = {*_LOCAL, *(host.lower() for host in hosts)}
+
         routes = [
             Route("/", self._index),
             Route("/models/{name}", self._page),
@@ -66,6 +67,7 @@ class Service:
             Route("/healthz", self._health),
             Mount("/static", StaticFiles(packages=[(__package__, "static")])),
         ]
+
         handlers: Mapping[Any, Any] = {HTTPException: _refused, Exception: _bug}
         self._app = Starlette(routes=routes, exception_handlers=handlers)
         self._app.router.redirect_slashes = False
@@ -142,6 +144,7 @@ class Service:
         finally:
             self._metrics.requests.labels(model.name, status).inc()
             self._metrics.seconds.labels(model.name).observe(time.perf_counter() - begun)
+
         self._metrics.inputs.labels(model.name).inc(len(answers) - len(refusals))
         return _outputs(answers, refusals)
 
@@ -154,11 +157,15 @@ class Service:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "application/json":
             raise HTTPException(415, "content-type: must be application/json")
+
+        # as declared
         most = self._limits.body
         too_large = HTTPException(413, f"body: more than {most} bytes", _CLOSE)
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > most:
             raise too_large
+
+        # as it arrives
         body = bytearray()
         try:
             async with self._in_time(408, "body: did not arrive in time", _CLOSE):

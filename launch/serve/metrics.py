@@ -46,6 +46,8 @@ class Metrics:
         self.batches = Histogram(
             "serve_batch_inputs", "Inputs computed at once.", buckets=_BATCHES, registry=registry
         )
+
+        # at this moment
         self.in_flight = Gauge(
             "serve_requests_in_flight", "Requests not answered.", registry=registry
         )

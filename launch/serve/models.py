@@ -46,6 +46,8 @@ class Request:
             on_bad_line = request.get("on_bad_line", str, ON_BAD_LINE[0])
         except UserError as error:
             raise HTTPException(422, str(error)) from None
+
+        # values
         if unknown := set(request.value) - {"inputs", "explain", "on_bad_line"}:
             raise HTTPException(422, f"body: unknown field {json.dumps(min(unknown)[:60])}")
         if not inputs:
@@ -99,6 +101,8 @@ class Model:
         explain = request.explain
         if explain not in self._batchers:
             raise HTTPException(422, f"body: explain: {self.name} cannot explain its answers")
+
+        # inputs that can be used
         predictor = self._predictors[explain]
         lines: list[ParsedLine | HTTPException] = []
         for number, value in enumerate(request.inputs):
@@ -108,6 +112,8 @@ class Model:
                 if request.stops:
                     raise
                 lines.append(refused)
+
+        # their answers, with the errors of the others in between
         usable = [line for line in lines if not isinstance(line, HTTPException)]
         answers = iter(await self._batchers[explain].answers(usable) if usable else ())
         results: list[str | HTTPException] = []

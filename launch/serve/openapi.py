@@ -71,11 +71,14 @@ def document(models: Sequence[Model], limits: Limits) -> dict[str, Any]:
         schemas[f"{stem}Texts"] = texts
         schemas[f"{stem}Input"] = {"anyOf": [line, _reference(f"{stem}Texts")]}
         schemas[f"{stem}Output"] = model.schema.output
+
+    # paths
     paths = {f"/v1/models/{model.name}:predict": {"post": _post(model, limits)} for model in models}
     listed = _get("list_models", "The models and the form of their inputs", _json(_LIST))
     health = _get("health", "Whether requests are accepted", _json(_HEALTH))
     plain = {"text/plain": {"schema": STRING}}
     counts = _get("metrics", "Counters and histograms for Prometheus", plain)
+
     return {
         "openapi": "3.1.0",
         "info": {"title": "Convolution joined with attention", "version": "1"},
@@ -109,11 +112,14 @@ def _post(model: Model, limits: Limits) -> dict[str, Any]:
     text = "whether an input that cannot be used leaves the others without an output"
     choices = STRING | {"enum": [*ON_BAD_LINE], "default": ON_BAD_LINE[0]}
     fields["on_bad_line"] = choices | {"description": text}
+
+    # bodies, with the model's first example
     request = {"type": "object", "required": ["inputs"], "properties": fields}
     response = record({"outputs": array(_reference(f"{stem}Output"))})
     names = [text.name for text in model.schema.texts]
     examples = [dict(zip(names, texts, strict=True)) for texts in model.schema.examples[:1]]
     content = _json(request, **({"example": {"inputs": examples}} if examples else {}))
+
     return {
         "operationId": f"predict_{model.name}",
         "summary": f"{model.schema.title}: an output for each input, in order",

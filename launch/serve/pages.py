@@ -49,6 +49,8 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
     schema = model.schema
     comparable = [m.name for m in models if m.schema.title == schema.title and m is not model]
     fields = [_text_box(text) for text in schema.texts]
+
+    # options of the form
     if model.explains and _has_details(schema):
         fields.append(
             '<p class="field"><label><input type="checkbox" id="explain" checked> '
@@ -60,6 +62,7 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
             '<p class="field"><label for="compare">Compare with</label> '
             f'<select id="compare"><option value="">no other model</option>{items}</select></p>'
         )
+
     return page(
         model.name,
         f'<p class="task">{html.escape(schema.title)}</p>'

@@ -68,6 +68,8 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], server: str
         if "example" in request:
             html.append(_examples(server, path, request["example"]))
         schemas.append(f"<h3>Request</h3>{_json(request['schema'])}")
+
+    # answers by status
     responses = operation["responses"]
     rows = (
         f"<tr><td>{status}</td><td>{escape(response['description'])}</td></tr>"

@@ -59,6 +59,7 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
         headers=HEADERS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
+
     server = uvicorn.Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)  # else uvicorn's repetition ends the process

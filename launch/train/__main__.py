@@ -133,7 +133,7 @@ def _next_commands(run: "Run") -> list[str]:
 def _print_scores(run: "Run") -> None:
     """A line of metrics for each split, with some notes of its score; the tables of the last one;
     and steps not applied."""
-    from common_jax.training.run_folder import not_finite
+    from common_jax.training.scored_run import not_finite
     from launch.score_tables import score_tables
 
     stored: Mapping[str, Any] = {}

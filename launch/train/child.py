@@ -76,6 +76,7 @@ def _exit_like_child(status: int, signals: list[int]) -> NoReturn:
     elif status == -signal.SIGTERM and signals:
         print(f"{signal.Signals(signals[0]).name}: stopped", file=sys.stderr)
         status = 128 + signals[0]
+    # ended by another signal
     elif status < 0:
         reason = " (out of memory?)" if status == -signal.SIGKILL else ""
         print(f"error: ended by {signal.Signals(-status).name}{reason}", file=sys.stderr)

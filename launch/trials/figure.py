@@ -59,9 +59,12 @@ def _chart(
     for setting in values:
         fixed = tuple(pair for pair in setting if pair[0] != field)
         lines.setdefault(fixed, []).append(setting)
+
     longest = max(map(len, lines.values()))
     lines = {fixed: line for fixed, line in lines.items() if len(line) > 1 or longest == 1}
     constant = set.intersection(*(set(fixed) for fixed in lines)) if len(lines) > 1 else set()
+
+    # a series for each line
     series = []
     for fixed, line in lines.items():
         labels = [f"{_short(k)}={v}" for k, v in fixed if (k, v) not in constant]

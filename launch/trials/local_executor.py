@@ -113,6 +113,8 @@ def run_trial(
             yield None
         if find(trial).state == "finished":
             return
+
+        # trained by this sweep
         process = Process(trial, environment)
         while not process.wait(POLL_SECONDS):
             yield process

@@ -59,6 +59,8 @@ def find(trial: Trial) -> TrialStatus:
         }
         seconds = result["wall_seconds"]
         return TrialStatus("finished", result["steps"], metrics, seconds, result["parameters"])
+
+    # begun, or stopped by the sweep
     lines = trial.workdir.metrics()
     dev = [line for line in lines if line.get("split") == "dev"]
     names = ("step", "split", "wall_seconds")

@@ -17,7 +17,7 @@ from common_jax.fields import require
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.identity import SEED
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.scored_run import ScoredRun
 from launch.cli import system_files
 
 SYSTEM = "system"
@@ -66,9 +66,9 @@ class Trial:
         return f"{plain[:_LONGEST]}-{digest}"
 
     @functools.cached_property
-    def workdir(self) -> RunFolder:
+    def workdir(self) -> ScoredRun:
         """The folder of its run."""
-        return RunFolder(self.folder / self.name)
+        return ScoredRun(self.folder / self.name)
 
     @property
     def log(self) -> AnyPath:
@@ -209,6 +209,8 @@ def require_own_folders(trials: Sequence[Trial]) -> None:
             f"{trial.workdir.path} has {taken} steps, more than train.steps="
             f"{trial.config.train.steps}: choose another --out",
         )
+
+        # the schedule with which it was begun
         optimizer = trial.config.optimizer
         steps = trial.config.train.steps
         if optimizer.derives_cooldown and trial.workdir.has_begun:

@@ -50,11 +50,15 @@ class SpanBatches(Batches):
         widths = dict(zip(TEXTS, self.plan.shapes[planned.shape].tolist(), strict=True))
         rows = {"context": split.passage_of(index), "question": index}
         corpora = {"context": split.passages, "question": split.questions}
+
+        # words and characters of both texts
         for text, width in widths.items():
             words = corpora[text].gather(rows[text], "words", width)
             flat = corpora[text].gather(rows[text], "characters", width * split.word_length)
             characters = flat.reshape(*words.shape, split.word_length)
             batch |= text_arrays(text, words, characters, self._vocabulary)
+
+        # further inputs, and the answers
         for column in split.inputs:
             text = column.text or "question"
             batch[column.name] = column.gather(corpora[text], rows[text], widths[text])

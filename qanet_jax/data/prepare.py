@@ -14,7 +14,7 @@ import functools
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,22 +24,17 @@ from jaxtyping import Int
 from common_jax.bad_examples import BadExamples
 from common_jax.data.corpus import Writer
 from common_jax.data.overlaps import write_overlaps
-from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation, finish_split
-from common_jax.data.word_level import (
-    given_vocabulary,
-    read_word_vectors,
-    tokeniser_identity,
-    vectors_identity,
-)
+from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation
+from common_jax.data.sources import finish_split
+from common_jax.data.word_level import WordLevelBuilder
 from common_jax.inputs import columns_of, encode, inputs_to_text
 from common_jax.io.paths import as_path, expand_user
 from common_jax.io.progress import progress
 from common_jax.text.squad import Question
-from common_jax.text.vectors import Vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import Rule
-from qanet_jax.data import Split, splits_of, triviaqa
-from qanet_jax.data.sources import Source, source_of
+from qanet_jax.data import splits_of
+from qanet_jax.data.sources import TRIVIAQA, Source, source_of
 from qanet_jax.data.text import TEXTS, TokenizedText, unreachable, windows
 
 if TYPE_CHECKING:
@@ -63,7 +58,7 @@ class SplitText:
       place: the source's location for messages.
     """
 
-    def __init__(self, source: Source, split: Split, bad_examples: BadExamples, rule: Rule):
+    def __init__(self, source: Source, split: str, bad_examples: BadExamples, rule: Rule):
         self.place = source.place
         self.train = split == "train"
         self.bad_examples = bad_examples
@@ -102,70 +97,56 @@ class SplitText:
         return len(examples), [*dict.fromkeys(examples)][:EXAMPLES]
 
 
-class Builder:
+class Builder(WordLevelBuilder):
     """Builds the folder."""
 
     def __init__(self, config: "Config", preparation: Preparation = OWN_VOCABULARY):
-        self._config = config
-        self._preparation = preparation
+        data = config.data
+        inputs = inputs_to_text(config.model.inputs)
+        super().__init__(data, config.words, inputs, preparation, splits_of(data))
+        self._run = config
 
-    @functools.cached_property
-    def _sources(self) -> dict[Split, Source]:
-        """By split; opens the files."""
-        data = self._config.data
-        splits = self._preparation.splits
-        rule = self._config.words.rule
-        return {s: source_of(data, s, rule) for s in splits_of(data) if s in splits or not splits}
+    def _source(self, split: Any) -> Source:
+        return source_of(self._config, split, self._words.rule)
 
     @functools.cached_property
     def _vectors(self) -> str:
         """The file of fixed vectors; "" for none, or if it is missing in an evaluation."""
-        file = self._config.data.vectors
+        file = super()._vectors
         if self._preparation.splits and file and not as_path(expand_user(file)).exists():
             _log.warning("data.vectors=%s: missing; words that the run lacks are unknown", file)
             return ""
         return file
 
-    def fingerprint(self) -> dict[str, Any]:
-        """Identifies the folder's content."""
-        return {
-            **self.settings(),
-            "sources": {split: source.identity() for split, source in self._sources.items()},
-            "vectors": vectors_identity(self._vectors),
-            **self._preparation.identity(),
-        }
-
     def settings(self) -> dict[str, Any]:
-        """As `fingerprint`, without files."""
-        config = self._config.data
-        words = self._config.words
-        inputs = inputs_to_text(self._config.model.inputs)
+        config = self._config
+        words = self._words
         return {
             "span extraction": _FORMAT,
-            "words": tokeniser_identity(words.rule),
-            "triviaqa": triviaqa.IDENTITY,
+            "triviaqa": TRIVIAQA,
             "lexicon": [words.dim, words.rows, words.char_rows],
             "limits": [
-                *(self._config.word_length, config.context_length, config.question_length),
+                *(self._run.word_length, config.context_length, config.question_length),
                 *(config.answer_length, config.window, config.stride),
             ],
-            "on_bad_example": config.on_bad_example,
-            **({"inputs": inputs} if inputs else {}),
+            **super().settings(),
         }
 
     def build(self, folder: Path) -> None:
-        """Fills the empty folder."""
-        data = self._config.data
-        words = self._config.words
+        words = self._words
         contents = {
-            split: SplitText(source, split, self._preparation.bad_examples(data), words.rule)
+            split: SplitText(source, split, self._bad_examples(), words.rule)
             for split, source in self._sources.items()
         }
         write_overlaps(folder, {s: contents[s].digests() for s in SPLITS if s in contents})
-        vectors = self._read_vectors(contents.values(), folder)
-        if (given := self._preparation.vocabulary) is not None:
-            vocabulary = given_vocabulary(given, words.rule, words.rows, words.char_rows, vectors)
-        else:
+
+        # the vocabulary, given or of train
+        vectors = None
+        if self._vectors:
+            everywhere = Counter(word for content in contents.values() for word in content.words())
+            vectors = self._read_vectors(everywhere, folder)
+        vocabulary = self._given_vocabulary(words.char_rows, vectors)
+        if vocabulary is None:
             counts = Counter(contents["train"].words())
             rows = vectors or words.rows, words.char_rows
             vocabulary = Vocabulary.make(counts, *rows, rule=words.rule)
@@ -177,18 +158,9 @@ class Builder:
                     *(words.char_rows, 100 * (1 - covered), char_rows),
                 )
         vocabulary.save(folder)
-        for split, content in contents.items():
-            _SplitWriter(folder / split, self._config, vocabulary, content).write()
 
-    def _read_vectors(self, contents: Iterable[SplitText], folder: Path) -> Vectors | None:
-        """Fixed vectors for the words of all splits; None if word vectors are trained."""
-        config = self._config.data
-        if not self._vectors:
-            return None
-        words = Counter(word for content in contents for word in content.words())
-        bad_examples = self._preparation.bad_examples(config)
-        dim = self._config.words.dim
-        return read_word_vectors(self._vectors, words, dim, bad_examples, folder)
+        for split, content in contents.items():
+            _SplitWriter(folder / split, self._run, vocabulary, content).write()
 
 
 class _SplitWriter:
@@ -268,6 +240,7 @@ class _SplitWriter:
             "question": len(text.words),
             "answer": span[1] - span[0] + 1,
         }
+
         for name, length in lengths.items():
             limit = getattr(self._config, f"{name}_length")
             if length > limit:

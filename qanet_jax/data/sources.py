@@ -1,7 +1,7 @@
 """Sources of questions about passages: files, TensorFlow Datasets, or the generator."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import pkgutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,20 +16,15 @@ from common_jax.io.files import find_file, find_files, names_in
 from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Golds, Split
-from qanet_jax.data.synthetic import generate
-from qanet_jax.data.triviaqa import (
-    DEV_WINDOW,
-    SUPERVISED_WORDS,
-    TRAIN_WINDOW,
-    Trivia,
-    read_dataset,
-    read_release,
-    read_sample,
-    supervise,
-)
 
 if TYPE_CHECKING:
     from qanet_jax.config import DataConfig
+
+
+# Identifies the output of `qanet_jax.data.triviaqa` in fingerprints.
+TRIVIAQA = recorded_identity(
+    12449, "e3b9413f80f760029e466367c5014ed20bd3a3449acfef7afda4e2df12b5c52e"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +44,9 @@ class Content:
 Source = sources.Source[Content]
 
 _GENERATOR: Generator[Content] = Generator(
-    lambda count, seed, split: Content(generate(count, seed, split)),
-    [  # of `qanet_jax.data.synthetic`
+    "qanet_jax.data.synthetic:generate",
+    lambda squad, place: Content(squad),
+    [
         recorded_identity(8313, "054cb0a75d6fcaca58e37175511f707ac0ab550426a5d318bed48aa79dd9df78"),
         recorded_identity(
             15411, "9a917f2c854835520bf6489a4f6c5c0c764c9ead97964c8f42988102a4d27aa1"
@@ -111,6 +107,7 @@ class Files(Sources[Content]):
                     continue
                 ids.add(question.id)
                 result.questions.append(replace(question, context=question.context + before))
+
             result.contexts.extend(squad.contexts)
             sizes.append(len(result.questions) - count)
         return Content(result, sizes=tuple(sizes))
@@ -138,10 +135,8 @@ class HeldOut:
         return self.source.place
 
     def identity(self) -> Any:
-        source = self.source.identity()
-        size = self.size
-        seed = self.seed
-        return {"held_out": size, "seed": seed, "split": self.split, "source": source}
+        fields = {"held_out": self.size, "seed": self.seed, "split": self.split}
+        return {**fields, "source": self.source.identity()}
 
     def read(self, bad_examples: BadExamples) -> Content:
         is_train = self.split == "train"  # reports the bad examples of both
@@ -150,62 +145,6 @@ class HeldOut:
         for question in squad.questions:
             held_out.add(squad.contexts[question.context])
         return Content(squad.select(held_out.rows(self.place)[self.split].tolist()))
-
-
-@dataclasses.dataclass(frozen=True)
-class Supervised:
-    """A split of TriviaQA with distantly supervised spans.
-
-    Training uses windows with an answer. Evaluation uses the beginning of every document, as the
-    official scores require; "dev_oracle" uses windows with an answer, and scores only questions
-    that have one.
-
-    Attributes:
-      source: the `File` or the dataset's split.
-      lines: whether the file has JSON lines.
-      rule: of the words in which windows are measured.
-    """
-
-    source: Source
-    lines: bool
-    split: Split
-    seed: int
-    rule: Rule
-
-    @property
-    def place(self) -> str:
-        return self.source.place
-
-    def identity(self) -> Any:
-        return {"triviaqa": self.source.identity(), "split": self.split, "seed": self.seed}
-
-    def read(self, bad_examples: BadExamples) -> Content:
-        golds: Golds = []
-
-        def questions() -> Iterator[Trivia]:  # does not store documents
-            for question in self._questions(bad_examples):
-                golds.append(_gold(question))
-                yield question
-
-        window = {"train": TRAIN_WINDOW, "dev_oracle": DEV_WINDOW}.get(self.split)
-        width = window or SUPERVISED_WORDS
-        answered = window is not None
-        squad = supervise(questions(), width, self.seed, bad_examples, self.rule, answered=answered)
-        if self.split == "train":
-            return Content(squad)
-        if self.split == "dev_oracle":
-            windowed = {question.id.partition("--")[0] for question in squad.questions}
-            for gold in golds:
-                if gold["QuestionId"] not in windowed:
-                    bad_examples.skip("question without a window", gold["QuestionId"])
-            golds = [gold for gold in golds if gold["QuestionId"] in windowed]
-        return Content(squad, golds)
-
-    def _questions(self, bad_examples: BadExamples) -> Iterable[Trivia]:
-        source = self.source
-        if isinstance(source, Records):
-            return read_dataset(source.dataset, source.split, source.key, bad_examples)
-        return (read_sample if self.lines else read_release)(source.place, bad_examples)
 
 
 def source_of(config: "DataConfig", split: Split, rule: Rule) -> Source:
@@ -243,7 +182,10 @@ def _named_source(config: "DataConfig", split: Split, rule: Rule) -> Source:
     )
     if config.format == "squad":
         return source
-    return Supervised(source, config.format == "triviaqa_lines", split, config.seed, rule)
+    supervised = pkgutil.resolve_name("qanet_jax.data.triviaqa:Supervised")
+    lines = config.format == "triviaqa_lines"
+    trivia: Source = supervised(source, lines, split, config.seed, rule)
+    return trivia
 
 
 def _files(config: "DataConfig", folder: Path, name: str, split: Split, several: bool) -> Source:
@@ -258,11 +200,3 @@ def _files(config: "DataConfig", folder: Path, name: str, split: Split, several:
     options: Any = {"columns": config.columns_by_field, "quotes": config.quotes}
     tables = tuple(QuestionTable(path, **options) for path in paths)
     return Tables(tables, f"{paths[0].name}:" if several else "")
-
-
-def _gold(question: Trivia) -> dict[str, Any]:
-    return {
-        "QuestionId": question.id,
-        "Answer": {"NormalizedAliases": list(question.golds)},
-        "QuestionPartOfVerifiedEval": question.verified,
-    }

@@ -152,12 +152,16 @@ def _passage(draw: _Draw) -> tuple[str, list[tuple[str, Answer]]]:
     facts = _facts(scene, setting, draw)
     first, *distractors = facts  # the distractors have its entity or relation
     chosen = [first, rng.choice(distractors)] if rng.random() < 0.5 else [first]
+
+    # the passage
     rng.shuffle(facts)
     sentences = [(rng.choice(scene.openings.splitlines()), setting)]
     sentences += [(fact.statement, fact.fields) for fact in facts]
     if rng.random() < 0.5:
         sentences.append((rng.choice(scene.closings.splitlines()), setting))
     text, offsets = _write(sentences)
+
+    # a question for each chosen fact
     questions = []
     for fact in chosen:
         at = offsets[1 + facts.index(fact)]

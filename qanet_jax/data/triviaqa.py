@@ -11,16 +11,17 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common_jax.bad_examples import BadExamples
-from common_jax.data.corpus import recorded_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json, read_json_lines
 from common_jax.text.squad import REPEATED, Answer, Question, Squad
 from common_jax.text.word_tokenizer import ENGLISH, Rule, split_words
+from qanet_jax.data import Golds, Split
+from qanet_jax.data.sources import Content, Records, Source
 from qanet_jax.triviaqa_metrics import golds
 
 SUPERVISED_WORDS = 800  # of a document, searched for aliases (Joshi et al., section 6)
@@ -28,15 +29,10 @@ SUPERVISED_WORDS = 800  # of a document, searched for aliases (Joshi et al., sec
 TRAIN_WINDOW = 256
 DEV_WINDOW = 400
 
-# Identifies the output of `supervise` in fingerprints (`qanet_jax.data.prepare`).
-IDENTITY = recorded_identity(
-    12449, "e3b9413f80f760029e466367c5014ed20bd3a3449acfef7afda4e2df12b5c52e"
-)
 _MARGIN = 8  # extra words before truncation, since the last ones depend on the following text
 
 
-@dataclasses.dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """An evidence document.
 
     Attributes:
@@ -47,8 +43,7 @@ class Document:
     text: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Trivia:
+class Trivia(NamedTuple):
     """A question, the aliases of its answer, and documents that may contain one.
 
     Attributes:
@@ -83,7 +78,7 @@ def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia
         if read := bad_examples.parse(_of_release, node):
             trivia, pages = read
             documents = tuple(_documents(pages, evidence, bad_examples))
-            trivia = dataclasses.replace(trivia, documents=documents)
+            trivia = trivia._replace(documents=documents)
             if _is_valid(trivia, node.place, ids, bad_examples):
                 yield trivia
 
@@ -129,6 +124,8 @@ def read_dataset(
             raise UserError(
                 f"data.tfds={dataset.name}: not of the form of trivia_qa/rc ({error!r})"
             ) from error
+
+        # of Wikipedia, once
         if of_web:
             bad_examples.skip("question of the web domain", location)
         elif trivia.id in ids:
@@ -172,6 +169,8 @@ def supervise(
             end = words[-1][1] if words else 0
             match = names.search(document.text, 0, end) if names else None
             covered = _covered(words, match.span()) if match else (0, 0)
+
+            # the window around it, unless the document is skipped
             if covered[1] - covered[0] > width:
                 bad_examples.skip("answer longer than the window", name)
             elif not words:
@@ -327,3 +326,67 @@ class _Evidence:
 
 def _plain(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
+
+
+@dataclasses.dataclass(frozen=True)
+class Supervised:
+    """A split of TriviaQA with distantly supervised spans.
+
+    Training uses windows with an answer. Evaluation uses the beginning of every document, as the
+    official scores require; "dev_oracle" uses windows with an answer, and scores only questions
+    that have one.
+
+    Attributes:
+      source: the `File` or the dataset's split.
+      lines: whether the file has JSON lines.
+      rule: of the words in which windows are measured.
+    """
+
+    source: Source
+    lines: bool
+    split: Split
+    seed: int
+    rule: Rule
+
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    def identity(self) -> Any:
+        return {"triviaqa": self.source.identity(), "split": self.split, "seed": self.seed}
+
+    def read(self, bad_examples: BadExamples) -> Content:
+        golds: Golds = []
+
+        def questions() -> Iterator[Trivia]:  # does not store documents
+            for question in self._questions(bad_examples):
+                golds.append(_gold(question))
+                yield question
+
+        window = {"train": TRAIN_WINDOW, "dev_oracle": DEV_WINDOW}.get(self.split)
+        width = window or SUPERVISED_WORDS
+        answered = window is not None
+        squad = supervise(questions(), width, self.seed, bad_examples, self.rule, answered=answered)
+        if self.split == "train":
+            return Content(squad)
+        if self.split == "dev_oracle":
+            windowed = {question.id.partition("--")[0] for question in squad.questions}
+            for gold in golds:
+                if gold["QuestionId"] not in windowed:
+                    bad_examples.skip("question without a window", gold["QuestionId"])
+            golds = [gold for gold in golds if gold["QuestionId"] in windowed]
+        return Content(squad, golds)
+
+    def _questions(self, bad_examples: BadExamples) -> Iterable[Trivia]:
+        source = self.source
+        if isinstance(source, Records):
+            return read_dataset(source.dataset, source.split, source.key, bad_examples)
+        return (read_sample if self.lines else read_release)(source.place, bad_examples)
+
+
+def _gold(question: Trivia) -> dict[str, Any]:
+    return {
+        "QuestionId": question.id,
+        "Answer": {"NormalizedAliases": list(question.golds)},
+        "QuestionPartOfVerifiedEval": question.verified,
+    }

@@ -2,9 +2,9 @@
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from common_jax.fields import FORMER, Choice, require, require_sizes
+from common_jax.fields import FORMER, Choice, Section, require, size
 from common_jax.inputs import Input
 from common_jax.text.word_tokenizer import ENGLISH, UNICODE, Rule
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class WordsConfig:
+class WordsConfig(Section):
     """Sizes of the tables of word and character vectors, for all readers.
 
     Attributes:
@@ -24,23 +24,25 @@ class WordsConfig:
         "english", that of the published results.
     """
 
-    dim: int = 300
+    section: ClassVar[str] = "words"
+    dim: int = size(300)
     rows: int = 0
-    char_rows: int = 256
+    char_rows: int = size(256, least=3)
     rule: Rule = dataclasses.field(default=UNICODE, metadata={FORMER: ENGLISH})
 
     def __post_init__(self):
-        require_sizes("words", self, "dim")
+        super().__post_init__()
         require(
             self.rows == 0 or self.rows >= 3,
             f"words.rows={self.rows}: 0, or at least 3 (padding, unknown and a word)",
         )
-        require(self.char_rows >= 3, f"words.char_rows={self.char_rows}: at least 3")
 
 
 @dataclasses.dataclass(frozen=True)
 class ReaderModel(Choice):
     """A reader, which locates the answer to a question in a context."""
+
+    section: ClassVar[str] = "model"
 
     @abc.abstractmethod
     def module(self, words: WordsConfig, dtype: Any) -> "nn.Module":

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from common_jax.convolution import Convolution
-from common_jax.fields import require, require_odd, require_rates, require_sizes
+from common_jax.fields import odd, rate, require, size
 from common_jax.layers import Dropout
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.recurrent import LSTM, Bidirectional
@@ -35,20 +35,18 @@ class BiDAF(ReaderModel):
       dropout: rate on the inputs of the convolution, of all LSTMs and of the pointers.
     """
 
-    char_dim: int = 8
-    char_filters: int = 100
-    char_kernel: int = 5
-    hidden: int = 100
-    dropout: float = 0.2
+    char_dim: int = size(8)
+    char_filters: int = size(100)
+    char_kernel: int = odd(5)
+    hidden: int = size(100)
+    dropout: float = rate(0.2)
 
     def __post_init__(self):
-        require_sizes("model", self, "char_dim", "char_filters", "hidden")
-        require_odd("model", self, "char_kernel")
+        super().__post_init__()
         require(
             self.char_kernel <= self.word_length,
             f"model.char_kernel={self.char_kernel}: words have {self.word_length} characters",
         )
-        require_rates("model", self, "dropout")
 
     @property
     def word_length(self) -> int:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.fields import require_sizes
+from common_jax.fields import size
 from common_jax.inputs import Annotations, WordInput
 from common_jax.masks import MASKED
 from common_jax.numerics import random_key
@@ -59,10 +59,7 @@ class Candidates(ReaderModel):
     """
 
     choice: Literal["random", "classifier"] = "classifier"
-    near: int = 10
-
-    def __post_init__(self):
-        require_sizes("model", self, "near")
+    near: int = size(10)
 
     @property
     def inputs(self) -> tuple[WordInput, ...]:

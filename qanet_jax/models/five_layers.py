@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from common_jax.convolution import Convolution, TableConvolution
-from common_jax.fields import require, require_odd, require_rates, require_sizes
+from common_jax.fields import odd, positive, rate, size
 from common_jax.layers import DROPOUT, Dense, Dropout
 from common_jax.masks import MASKED
 from common_jax.scopes import scope
@@ -45,27 +45,17 @@ class FiveLayers(ReaderModel):
         between layers.
     """
 
-    dim: int = 128
-    char_dim: int = 200
+    dim: int = size(128)
+    char_dim: int = size(200)
     char_pooling: Literal["convolution", "max"] = "convolution"
-    char_kernel: int = 5
-    embedding_std: float = 0.5
+    char_kernel: int = odd(5)
+    embedding_std: float = positive(0.5)
     query_to_context: bool = True
-    encoder_passes: int = 3
+    encoder_passes: int = size(3, least=3)
     unroll: Literal["auto", True, False] = "auto"
-    word_dropout: float = 0.1
-    char_dropout: float = 0.05
-    dropout: float = 0.1
-
-    def __post_init__(self):
-        require_sizes("model", self, "dim", "char_dim")
-        require_odd("model", self, "char_kernel")
-        require(
-            self.encoder_passes >= 3,
-            f"model.encoder_passes={self.encoder_passes}: at least 3 (M0, M1 and M2)",
-        )
-        require_rates("model", self, "word_dropout", "char_dropout", "dropout")
-        require(self.embedding_std > 0, f"model.embedding_std={self.embedding_std}: above 0")
+    word_dropout: float = rate(0.1)
+    char_dropout: float = rate(0.05)
+    dropout: float = rate(0.1)
 
     @abc.abstractmethod
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:

@@ -29,7 +29,7 @@ from jaxtyping import Array, Bool, Float
 
 from common_jax.convolution import convolution_class
 from common_jax.dropout import drop, keep_mask
-from common_jax.fields import require, require_odd, require_sizes
+from common_jax.fields import odd, require, size
 from common_jax.layers import DROPOUT, FeedForward, LayerNorm, SelfAttention, sinusoids
 from common_jax.masks import padding
 from common_jax.sharding import spread
@@ -61,16 +61,16 @@ class QANet(FiveLayers):
       remat: recomputes the blocks' activations in the backward pass: less memory, more time.
     """
 
-    num_heads: int = 8
-    embedding_blocks: int = 1
-    embedding_convs: int = 4
-    embedding_kernel: int = 7
-    model_blocks: int = 7
-    model_convs: int = 2
-    model_kernel: int = 5
+    num_heads: int = size(8)
+    embedding_blocks: int = size(1)
+    embedding_convs: int = size(4)
+    embedding_kernel: int = odd(7)
+    model_blocks: int = size(7)
+    model_convs: int = size(2)
+    model_kernel: int = odd(5)
     positions: Literal["once", "block"] = "once"
     final_norm: bool = True
-    feed_forward_factor: int = 1
+    feed_forward_factor: int = size(1)
     convolution: Literal["separable", "ordinary", "none"] = "separable"
     self_attention: bool = True
     attention: Literal["chunked", "dense"] = "chunked"
@@ -80,9 +80,6 @@ class QANet(FiveLayers):
 
     def __post_init__(self):
         super().__post_init__()
-        require_sizes("model", self, "num_heads", "embedding_blocks", "model_blocks")
-        require_sizes("model", self, "embedding_convs", "model_convs", "feed_forward_factor")
-        require_odd("model", self, "embedding_kernel", "model_kernel")
         require(
             self.dim % self.num_heads == 0,
             f"model.num_heads={self.num_heads}: must divide model.dim={self.dim}",

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import flax.linen as nn
 from jaxtyping import Array, Bool, Float
 
-from common_jax.fields import require_sizes
+from common_jax.fields import size
 from common_jax.layers import Dense, Dropout
 from common_jax.recurrent import LSTM, Bidirectional
 from qanet_jax.models.five_layers import FiveLayers
@@ -29,15 +29,11 @@ class RecurrentReader(FiveLayers):
       embedding_blocks, model_blocks: blocks of the encoders, with `lstm_per="block"`.
     """
 
-    lstm_layers: int = 1
-    lstm_size: int = 128
+    lstm_layers: int = size(1)
+    lstm_size: int = size(128)
     lstm_per: Literal["encoder", "block"] = "encoder"
-    embedding_blocks: int = 1
-    model_blocks: int = 7
-
-    def __post_init__(self):
-        super().__post_init__()
-        require_sizes("model", self, "lstm_layers", "lstm_size", "embedding_blocks", "model_blocks")
+    embedding_blocks: int = size(1)
+    model_blocks: int = size(7)
 
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
         if self.lstm_per == "encoder":

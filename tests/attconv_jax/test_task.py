@@ -19,7 +19,7 @@ from common_jax.deploy.predictor import CompiledFunctions
 from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad, write_squad
-from common_jax.training.evaluate import ensemble_mean
+from launch.api.evaluation import ensemble_mean
 from tests.families.tasks import CLASSIFIER_WORDS, GENERATED, classification
 
 PASSAGES = {

@@ -1,14 +1,27 @@
 """Dataclasses from nested mappings, and renamed keys and classes in them and on command lines."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from common_jax import renames
 from common_jax.errors import UserError
-from common_jax.fields import from_mapping, require, to_mapping
+from common_jax.fields import (
+    Section,
+    from_mapping,
+    not_negative,
+    odd,
+    positive,
+    rate,
+    require,
+    share,
+    size,
+    to_mapping,
+)
 from common_jax.training.config import parse
 
 
@@ -19,6 +32,37 @@ class Point:
 
     def __post_init__(self):
         require(self.x >= 0, "x: at least 0")
+
+
+@dataclasses.dataclass(frozen=True)
+class Limited(Section):
+    section: ClassVar[str] = "model"
+    rows: int = size(8)
+    passes: int = size(3, least=3)
+    width: int = odd(3)
+    dropout: float = rate(0.1)
+    copies: float = share(1.0)
+    gain: float = positive(1.0)
+    penalty: float = not_negative(0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "limit"),
+    [
+        ("rows", (0,), "at least 1"),
+        ("passes", (2,), "at least 3"),
+        ("width", (0, 2, -1), "must be odd"),
+        ("dropout", (1.0, -0.1, math.nan), "a rate"),
+        ("copies", (1.1, -0.1, math.nan), "a share"),
+        ("gain", (0.0, math.nan), "above 0"),
+        ("penalty", (-1.0, math.nan), "not negative"),
+    ],
+)
+def test_a_section_s_values_keep_the_limits_of_its_fields(name, wrong, limit):
+    assert from_mapping(Limited, to_mapping(Limited())) == Limited()
+    for value in wrong:
+        with pytest.raises(UserError, match=f"model.{name}={value}: {limit}"):
+            dataclasses.replace(Limited(), **{name: value})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,7 @@ from scipy import stats
 
 from common_jax.compare import IncomparableError
 from csan_jax import metrics as translation
+from csan_jax import significance
 from csan_jax.compare import TranslationEvaluation
 from tests.families.stored_runs import EVALUATIONS, NLL, REFERENCES, SYSTEMS, translations
 
@@ -44,7 +45,7 @@ def official(tmp_path_factory):
 
 
 def test_differences_are_those_of_the_official_command(official):
-    compared, signatures = translation.paired_bootstrap(SYSTEMS, REFERENCES, language="en")
+    compared, signatures = significance.paired_bootstrap(SYSTEMS, REFERENCES, language="en")
     for row in official:
         actual = compared[row["system"].removeprefix("Baseline: ")]["sacrebleu"]
         expected = row["BLEU"]
@@ -101,7 +102,7 @@ def test_the_error_of_bleu_is_that_of_scoring_each_resample(score, systems, base
         mean = lambda names, scores=scores: sum(scores[n] for n in names) / max(1, len(names))
         differences.append(mean(systems) - mean(baselines))
     texts = ([SYSTEMS[name] for name in names] for names in (systems, baselines))
-    error = translation.bleu_error(*texts, REFERENCES, resamples=20, **options)
+    error = significance.bleu_error(*texts, REFERENCES, resamples=20, **options)
     assert error == pytest.approx(statistics.stdev(differences), rel=1e-9)
 
 
@@ -116,12 +117,12 @@ def test_the_error_of_a_difference_of_metrics(runs):
     first, better, _ = runs
     error = lambda metric: error_of([better], [first], metric)
     texts = ([SYSTEMS["better"]], [SYSTEMS["first"]], REFERENCES)
-    assert error("sacrebleu") == translation.bleu_error(*texts, language="en")
-    assert error("bleu_5") == translation.bleu_error(*texts, language="en", order=5)
+    assert error("sacrebleu") == significance.bleu_error(*texts, language="en")
+    assert error("bleu_5") == significance.bleu_error(*texts, language="en", order=5)
     assert error("bleu_5") != error("bleu_6")
-    assert error("tokenized_bleu") == translation.bleu_error(*texts, language="en", tokenized=True)
+    assert error("tokenized_bleu") == significance.bleu_error(*texts, language="en", tokenized=True)
     alone = error_of([better], [], "sacrebleu")
-    assert alone == translation.bleu_error(texts[0], [], REFERENCES, language="en")
+    assert alone == significance.bleu_error(texts[0], [], REFERENCES, language="en")
     assert error_of([better], [], "nll") == pytest.approx(stats.sem(NLL["better"]))
     assert error("nll") == pytest.approx(stats.sem(NLL["better"] - NLL["first"]))
     with pytest.raises(IncomparableError, match="chrf"):
@@ -135,7 +136,7 @@ def test_the_longest_third_has_the_most_words(runs):
     third = sorted(by_words[:20])
     pick = lambda lines: [lines[n] for n in third]
     texts = [pick(SYSTEMS["better"])], [pick(SYSTEMS["first"])], pick(REFERENCES)
-    assert error("sacrebleu_longest_third") == translation.bleu_error(*texts, language="en")
+    assert error("sacrebleu_longest_third") == significance.bleu_error(*texts, language="en")
     differences = NLL["better"] - NLL["first"]
     assert error("log_likelihood") == pytest.approx(stats.sem(differences))
     assert error("log_likelihood_longest_third") == pytest.approx(stats.sem(differences[third]))

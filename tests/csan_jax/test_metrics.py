@@ -167,7 +167,7 @@ def test_tokenizer_follows_the_language(monkeypatch):
 
 def test_moses_tokens(caplog):
     assert all(map(has_moses, REGIONS))
-    assert translation._moses(['"A" & <b>!'], "en") == ['" A " & < b > !']
+    assert translation.moses_tokens(['"A" & <b>!'], "en") == ['" A " & < b > !']
     text = "Tsa-hng i khì tôo-su-kuán 借冊."
     assert score([text], [text], language="nan").metrics["tokenized_bleu"] == pytest.approx(100)
     score(REFERENCES * 50, REFERENCES * 50, language="de")
@@ -175,7 +175,7 @@ def test_moses_tokens(caplog):
 
 
 def test_tokenized_bleu_agrees_with_the_command_on_moses_tokens(official):
-    hypotheses, references = (translation._moses(x, "de") for x in (HYPOTHESES, REFERENCES))
+    hypotheses, references = (translation.moses_tokens(x, "de") for x in (HYPOTHESES, REFERENCES))
     expected = official(hypotheses, references, "--tokenize", "none", "--force")
     ours = score(HYPOTHESES, REFERENCES, language="de")
     assert ours.metrics["tokenized_bleu"] == pytest.approx(expected["BLEU"][0], abs=1e-6)

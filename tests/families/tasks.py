@@ -13,6 +13,7 @@ from common_jax.compare import Run
 from common_jax.config import MeshConfig, OptimizerConfig, TrainConfig
 from common_jax.training.mesh import make_mesh
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import ScoredRun
 from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_train_step
 from common_jax.training.task import Scores
@@ -156,7 +157,7 @@ def stored(folder, split, predictions, notes=(), results=(), references=()):
     workdir.path.mkdir()
     scores = Scores({}, dict(notes), predictions, [], dict(results), references)
     workdir.write_scores(split, scores)
-    return Run(folder.name, workdir)
+    return Run(folder.name, ScoredRun(folder))
 
 
 def by_head(table):

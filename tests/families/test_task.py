@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from attconv_jax.predictor_schema import schema_of
+from attconv_jax.predictor import schema_of
 from common_jax.deploy.predictor import Input, Unanswered
 from common_jax.deploy.schema import Schema, Text
 from common_jax.deploy.service import service_of

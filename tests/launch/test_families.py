@@ -102,7 +102,7 @@ OVERRIDES = {  # and what the message names
         "model.target_vocab_size=77": "model.tie=all",
         "model.tie=none model.source_vocab_size=20": "model.source_vocab_size=20",
         "data.source_vocab_size=77": "data.source_vocab_size=77 and target_vocab_size=310",
-        "data.target_vocab_size=-1": "data.target_vocab_size: must not be negative",
+        "data.target_vocab_size=-1": "data.target_vocab_size=-1: at least 0",
         "data.batch_tokens=10": "data.batch_tokens=10: must hold one sentence",
         "data.vocab_size=99999": "data.vocab_size=99999",
         "task=csan_jax.task:Nothing": "no such task",

@@ -17,7 +17,6 @@ from hypothesis.extra import numpy as hnp
 from common_jax.masks import MASKED
 from common_jax.metrics.classification import wilson_interval
 from qanet_jax import triviaqa_metrics as trivia
-from qanet_jax.decode import best_spans
 from qanet_jax.metrics import (
     answer_length,
     by_kind,
@@ -30,6 +29,7 @@ from qanet_jax.metrics import (
     score_adversarial,
     scores,
 )
+from qanet_jax.task import best_spans
 
 # Few values, so that spans often tie; MASKED is what the model gives to padding.
 LOGITS = st.sampled_from(np.array([-2, -1, 0, 1, 2, MASKED], np.float32).tolist())

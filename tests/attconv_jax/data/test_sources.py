@@ -12,8 +12,7 @@ import pytest
 from attconv_jax.config import Config, DataConfig, WordsConfig
 from attconv_jax.data.sources import Example, source_of
 from attconv_jax.data.squad_anss import build
-from attconv_jax.predictor import Label
-from attconv_jax.predictor_schema import schema_of
+from attconv_jax.predictor import Label, schema_of
 from common_jax.bad_examples import BadExamples
 from common_jax.config import from_values
 from common_jax.errors import UserError

@@ -25,7 +25,7 @@ from attconv_jax.models.sentence_rank import SentenceRank
 from attconv_jax.models.tree_cnn import TreeCNN
 from attconv_jax.models.word_by_word import WordByWord
 from attconv_jax.models.word_count import WordCount
-from common_jax.inputs import columns_of
+from common_jax.inputs import columns_of, padded_inputs
 from tests import random_params
 from tests.attconv_jax.models import numpy_reference
 from tests.attconv_jax.models.numpy_reference import Written
@@ -116,8 +116,9 @@ class System:
         return Written(words, self.parses[len(words)].format(*words))
 
     def inputs(self, words, valid):
-        arrays = {column.name: [] for column in self.columns}
-        for at in range(PAIRS if arrays else 0):
+        examples = []
+        for at in range(PAIRS if self.columns else 0):
+            arrays = {}
             texts = {
                 name: self.written(x[at, real[at]])
                 for name, x, real in zip(TEXTS, words[0], valid, strict=False)
@@ -130,8 +131,9 @@ class System:
                     array = one.encode(texts[text].words, notes[text])
                 else:
                     array = np.zeros((0, one.width), np.int32)
-                arrays[name].append(array)
-        return {c.name: c.padded(arrays[c.name], PAIRS, ROW) for c in self.columns}
+                arrays[name] = array
+            examples.append(arrays)
+        return padded_inputs(self.columns, examples, PAIRS, dict.fromkeys(TEXTS, ROW))
 
     def texts_of(self, words, valid, inputs):
         """The `Text`s of words [tables, texts, B, T, D] and valid [texts, B, T]."""

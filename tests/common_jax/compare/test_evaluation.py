@@ -5,6 +5,7 @@ import pytest
 
 from common_jax.compare import Evaluation, IncomparableError, Run
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import ScoredRun
 from common_jax.training.task import Scores
 
 RANDOM = np.random.default_rng(0)
@@ -17,7 +18,7 @@ def evaluated(tmp_path):
         workdir = RunWriter(tmp_path / label)
         workdir.path.mkdir()
         workdir.write_scores("dev", Scores({}, {}, {}, [], {"length": lengths, **results}))
-        return Evaluation(Run(label, workdir), "dev")
+        return Evaluation(Run(label, ScoredRun(workdir.path)), "dev")
 
     return make
 

@@ -4,14 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from common_jax.deploy.format import read_safetensors, write_safetensors
 from common_jax.deploy.weights import SCALE, require_scales, restored, stored_shapes
 from common_jax.errors import UserError
-from common_jax.io.parameters import (
-    named_parameters,
-    nested_parameters,
-    read_safetensors,
-    write_safetensors,
-)
+from common_jax.io.parameters import named_parameters, nested_parameters
 from tests.launch.older_exports import in_type
 
 AXES = {  # of the inputs of an output channel

@@ -8,8 +8,7 @@ import pytest
 
 from common_jax.io import checksums
 from common_jax.io.atomic import replace_text, write_json
-from common_jax.io.copies import local_copy
-from common_jax.io.storage import folder_of
+from common_jax.io.storage import folder_of, local_copy
 from tests.bucket.emulator import BUCKET, running
 
 

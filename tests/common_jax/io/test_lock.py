@@ -11,16 +11,16 @@ import time
 
 import pytest
 
-from common_jax.io import lock
+from common_jax.io import lease, lock
 from common_jax.io.storage import folder_of
 
 
 @pytest.fixture(autouse=True)
 def short_times(monkeypatch):
-    monkeypatch.setattr(lock, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(lock, "_RENEWAL_SECONDS", 0.06)
-    monkeypatch.setattr(lock, "_POLL_SECONDS", 0.03)
-    monkeypatch.setattr(lock, "_warned", set())
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(lease, "_RENEWAL_SECONDS", 0.06)
+    monkeypatch.setattr(lease, "_POLL_SECONDS", 0.03)
+    monkeypatch.setattr(lease, "_warned", set())
 
 
 @pytest.fixture(params=[errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, 524])
@@ -32,7 +32,7 @@ def no_locks(request, monkeypatch):
 
 
 def lease_of(folder):
-    return lock.Lease(folder, lock.FolderRecord(folder / "lock.lease"))
+    return lease.Lease(folder, lease.FolderRecord(folder / "lock.lease"))
 
 
 def test_a_disk_without_locks_has_a_lease_and_one_warning(tmp_path, no_locks, caplog):

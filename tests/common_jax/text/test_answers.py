@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common_jax.text.answers import Answer, locate
+from common_jax.text.squad import Answer, locate
 
 CONTEXT = "Zoë 😀 wohnt in Köln.\r\nDas heißt „Ecke“, „Ecke“."
 

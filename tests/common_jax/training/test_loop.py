@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
+from common_jax.data.batches import group_steps
 from common_jax.deploy import load
 from common_jax.deploy.parameters import read_parameters, starting_parameters
 from common_jax.errors import Interrupted, UserError
@@ -24,10 +25,9 @@ from common_jax.training.config import read_task
 from common_jax.training.loop import train
 from common_jax.training.mesh import make_mesh
 from common_jax.training.preemption import PreemptionHandler
-from common_jax.training.run_folder import not_finite
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import not_finite
 from common_jax.training.state import abstract_state
-from common_jax.training.step_groups import group_steps
 from tests.launch.tiny_runs import lines, numbers
 from tests.toy import Toy, ToyConfig, changed
 

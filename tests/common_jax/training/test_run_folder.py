@@ -13,6 +13,7 @@ from common_jax.errors import Interrupted, UserError
 from common_jax.training.log import MetricsLog
 from common_jax.training.run_folder import RunFolder
 from common_jax.training.run_writer import RunWriter
+from common_jax.training.scored_run import ScoredRun
 from common_jax.training.task import Scores
 from tests.toy import Toy, ToyConfig
 
@@ -120,8 +121,8 @@ def test_a_full_disk_is_one_line_and_changes_no_file(name, workdir, monkeypatch)
 
 READ = """
 import sys
-from common_jax.training.run_folder import RunFolder
-run = RunFolder(sys.argv[1])
+from common_jax.training.scored_run import ScoredRun
+run = ScoredRun(sys.argv[1])
 assert run.trained_by
 print(run.config(), run.metrics(), run.validations(), run.result())
 print(run.scores("dev"), run.predictions("dev", "txt"), run.references("dev"), run.sources("dev"))
@@ -143,8 +144,8 @@ def test_a_run_is_read_without_jax(workdir, tmp_path):
     result = {"steps": 2, "parameters": 3, "wall_seconds": 1.5, "devices": ["cpu"]}
     result |= {"metrics": {"dev": {"loss": 0.5}}, "versions": {"jax": "0"}}
     workdir.write_result(result)
-    run = RunFolder(workdir.path)
-    other = RunFolder(tmp_path / "none")
+    run = ScoredRun(workdir.path)
+    other = ScoredRun(tmp_path / "none")
     assert run.config()["rate"] == ToyConfig().rate
     assert [run.metrics(), run.validations(), other.metrics()] == [lines, lines[1:], []]
     assert [run.result(), other.result()] == [result, None]
@@ -172,12 +173,12 @@ def test_results_of_examples_are_read_as_they_were_written(workdir):
     rows = (workdir.path / EXAMPLES).read_text().splitlines()
     rows = [row.rpartition("\t")[0] for row in rows]
     assert rows == ["index\tlength\tright", "0\t7\t1", "1\t0\t0", "2\t12\t1"]
-    restored = workdir.example_results("dev")
+    restored = ScoredRun(workdir.path).example_results("dev")
     assert restored.keys() == results.keys()
     for name, column in results.items():
         assert restored[name].astype(column.dtype).tolist() == column.tolist()
     workdir.write_scores("test", Scores({}, {}, {}, []))
-    assert workdir.example_results("test") is None
+    assert ScoredRun(workdir.path).example_results("test") is None
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_damaged_results_of_examples_are_one_line(workdir, text, message):
     (workdir.path / "eval").mkdir()
     (workdir.path / EXAMPLES).write_text(text)
     with pytest.raises(UserError, match=rf"dev\.examples\.tsv{message}"):
-        workdir.example_results("dev")
+        ScoredRun(workdir.path).example_results("dev")
 
 
 @pytest.mark.parametrize(

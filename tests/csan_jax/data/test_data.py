@@ -64,7 +64,7 @@ def test_parallel_files(folder, joint):
         assert sorted(indices) == list(range(len(SPLITS[split])))
     pieces = sum(len(data.source_subwords.encode([s])[0]) + 1 for s, _ in SPLITS["train"])
     assert data.split_sizes()["train"] == (200, {})
-    assert data._corpus("train").tokens("source") == pieces
+    assert data.corpus("train").tokens("source") == pieces
 
 
 def test_generated_pairs(tmp_path):
@@ -178,7 +178,7 @@ def test_long_training_pairs_are_dropped_and_reported(folder, caplog):
 
 
 def test_the_limit_counts_the_end_symbol(folder):
-    lengths = translation(folder)._corpus("train").lengths("source", "target").max(1)
+    lengths = translation(folder).corpus("train").lengths("source", "target").max(1)
     for limit in (lengths.max(), lengths.max() - 1):
         count = sum(dropped(translation(folder, max_length=int(limit))).values())
         assert count == (lengths > limit).sum()

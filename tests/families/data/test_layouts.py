@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attconv_jax.predictor_schema import schema_of
+from attconv_jax.predictor import schema_of
 from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
 from common_jax.training.config import parse

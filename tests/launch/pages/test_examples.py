@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common_jax.compare import Evaluation, Run, ScoredExample
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.scored_run import ScoredRun
 from launch.pages.examples import differing
 
 RANDOM = np.random.default_rng(0)
@@ -26,7 +26,7 @@ def evaluated(tmp_path):
     def evaluated(*predictions):
         evaluations = []
         for name, examples in zip("abc", predictions, strict=False):
-            evaluations.append(Evaluation(Run(name, RunFolder(tmp_path / name)), "test"))
+            evaluations.append(Evaluation(Run(name, ScoredRun(tmp_path / name)), "test"))
             evaluations[-1].__dict__["predictions"] = examples
         return evaluations
 

@@ -3,7 +3,7 @@
 import re
 
 from common_jax.io import checksums
-from common_jax.io.copies import local_copy
+from common_jax.io.storage import local_copy
 from tests.bucket.emulator import BUCKET
 from tests.families.runs import FAMILIES
 from tests.nightly.bucket.machines import Machine

@@ -23,7 +23,7 @@ def test_the_other_commands_have_help(folder, tmp_path):
     assert all(f"python -m launch.{name} " in printed for name in others)
 
 
-PREDICTORS = ("service", "predictor", "predictor_schema")
+PREDICTORS = ("service", "predictor")
 UNNEEDED = {
     "buckets": ["common_jax/io/bucket.py", "common_jax/io/bucket_folder.py"],
     "the hub": ["common_jax/deploy/hub.py"],

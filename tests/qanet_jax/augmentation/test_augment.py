@@ -11,14 +11,13 @@ from common_jax.errors import UserError
 from common_jax.text.sentence_splitter import split_sentences
 from common_jax.text.squad import Answer, Question, Squad
 from qanet_jax.augmentation import paraphrases as module
-from qanet_jax.augmentation.augment import augment, sample_passages
+from qanet_jax.augmentation.augment import augment, report, sample_passages
 from qanet_jax.augmentation.paraphrases import (
     back_translate,
     read_paraphrases,
     write_paraphrases,
 )
 from qanet_jax.augmentation.relocation import relocate, similarity
-from qanet_jax.augmentation.report import report
 
 CONTEXT = (
     "Ada was born in Paris.  She lived in Rome until 1950.\n\nBen, her brother, moved to Oslo!"

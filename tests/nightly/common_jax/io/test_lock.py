@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common_jax.errors import UserError
-from common_jax.io import guards, lock
+from common_jax.io import guards, lease, lock
 from common_jax.io.atomic import writing
 from common_jax.io.bucket_folder import ObjectRecord
 from common_jax.io.storage import folder_of
@@ -23,9 +23,9 @@ SECONDS = {"disk": 0.6, "bucket": 2.0}  # of a lease; requests to the emulator t
 @pytest.fixture(params=["disk", "bucket"])
 def storage(request, monkeypatch):
     seconds = SECONDS[request.param]
-    monkeypatch.setattr(lock, "LEASE_SECONDS", seconds)
-    monkeypatch.setattr(lock, "_RENEWAL_SECONDS", seconds / 10)
-    monkeypatch.setattr(lock, "_POLL_SECONDS", seconds / 20)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", seconds)
+    monkeypatch.setattr(lease, "_RENEWAL_SECONDS", seconds / 10)
+    monkeypatch.setattr(lease, "_POLL_SECONDS", seconds / 20)
     return request.param
 
 
@@ -46,12 +46,12 @@ on_disk = pytest.mark.parametrize("storage", ["disk"], indirect=True)
 def record_of(folder):
     """The record of the folder's lease."""
     if isinstance(folder.path, Path):
-        return lock.FolderRecord(folder.path / "lock.lease")
+        return lease.FolderRecord(folder.path / "lock.lease")
     return ObjectRecord(folder.path / "lock")
 
 
 def lease_of(folder):
-    return lock.Lease(folder.path, record_of(folder))
+    return lease.Lease(folder.path, record_of(folder))
 
 
 def stopped(folder):
@@ -68,9 +68,9 @@ def test_a_lease_has_one_holder_until_it_is_released(folder):
     first = lease_of(folder)
     second = lease_of(folder)
     assert first.acquire() == ""
-    assert second.acquire() == lock.holder(first._content)
-    time.sleep(1.25 * lock.LEASE_SECONDS)  # renewed meanwhile
-    assert second.acquire() == lock.holder(first._content) == folder.lock("lock")
+    assert second.acquire() == lease.holder(first._content)
+    time.sleep(1.25 * lease.LEASE_SECONDS)  # renewed meanwhile
+    assert second.acquire() == lease.holder(first._content) == folder.lock("lock")
     first.require()
     first.release()
     assert record_of(folder).read().content == b""
@@ -87,8 +87,8 @@ def test_a_holder_that_slept_too_long_writes_nothing_more(ended, folder):
     second = lease_of(folder)
     began = time.monotonic()
     assert second.acquire() == ""
-    assert lock.LEASE_SECONDS <= time.monotonic() - began < lock.LEASE_SECONDS + 3
-    time.sleep(0.35 * lock.LEASE_SECONDS)
+    assert lease.LEASE_SECONDS <= time.monotonic() - began < lease.LEASE_SECONDS + 3
+    time.sleep(0.35 * lease.LEASE_SECONDS)
     if ended:
         second.release()
     remove = guards.add(folder.path, asleep.require)
@@ -107,7 +107,7 @@ def test_a_holder_that_slept_too_long_writes_nothing_more(ended, folder):
 
 def test_a_holder_that_slept_less_goes_on(folder):
     held = stopped(folder)
-    time.sleep(0.5 * lock.LEASE_SECONDS)
+    time.sleep(0.5 * lease.LEASE_SECONDS)
     held.require()
     assert lease_of(folder).acquire() == ""  # after the lease: nothing renews it
 
@@ -179,6 +179,6 @@ def test_a_record_that_is_being_written_is_read_when_it_has_its_content(folder, 
     (folder.path / "lock.lease").mkdir()
     file = folder.path / "lock.lease" / "1"
     file.touch()
-    assert record.read() == lock.Version(b"another process\n", b"1")  # killed in between
-    monkeypatch.setattr(lock.time, "sleep", lambda _: file.write_bytes(b"process 1\n"))
-    assert record.read() == lock.Version(b"process 1\n", b"1")
+    assert record.read() == lease.Version(b"another process\n", b"1")  # killed in between
+    monkeypatch.setattr(lease.time, "sleep", lambda _: file.write_bytes(b"process 1\n"))
+    assert record.read() == lease.Version(b"process 1\n", b"1")

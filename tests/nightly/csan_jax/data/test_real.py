@@ -57,7 +57,7 @@ def test_tatoeba_does_not_leak(tmp_path):
     assert len(dev) == len(test) == 2000 and not dev & test
     sources = [line.split("\t")[0] for line in lines_of("tatoeba/deu-eng.tsv.gz")]
     train = [source for source in sources if source not in dev | test]
-    assert len(data._corpus("train")) == len(train)
+    assert len(data.corpus("train")) == len(train)
     ids = data.source_subwords.encode(train)
     digest = hashlib.sha256(np.concatenate([[*row, 1] for row in ids]).astype("<i4").tobytes())
     written = hashlib.sha256((data.path / "train" / "source.tokens").read_bytes())

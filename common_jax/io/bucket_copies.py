@@ -1,4 +1,4 @@
-"""Local copies of files and folders in a bucket."""
+"""Copies of files and folders of a bucket on this machine."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ from typing import Any, cast
 from common_jax.errors import UserError
 from common_jax.io import checksums, lock
 from common_jax.io.atomic import replace_bytes, write_json
-from common_jax.io.paths import AnyPath, as_path, cache_of, in_bucket
+from common_jax.io.paths import AnyPath, as_path, cache_of
 
 _CONCURRENT = 8
 _RECORD = ".copied.json"  # generations and checksums of the copies
@@ -18,19 +18,8 @@ _RECORD = ".copied.json"  # generations and checksums of the copies
 _log = logging.getLogger(__name__)
 
 
-def local_copy(path: str | AnyPath, key: str = "") -> Path:
-    """A path on a disk unchanged; for a file or folder in a bucket, a copy in this machine's cache.
-
-    An object is copied again only if its generation, or its copy's checksum, has changed.
-
-    Args:
-      key: the config key or flag with the path, for messages.
-
-    Raises:
-      UserError: if there is nothing at the path, or the bucket cannot be read.
-    """
-    if not in_bucket(path):
-        return Path(as_path(path))
+def copy_of(path: str | AnyPath, key: str) -> Path:
+    """The copy of `common_jax.io.storage.local_copy`."""
     source = as_path(path)
     folder = cache_of(source)
     target = folder / source.name
