@@ -14,17 +14,7 @@ from common_jax.data import layouts
 from common_jax.data.padding import Group, groups, padded
 from common_jax.deploy.answer import Answer, AttentionMap
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.deploy.schema import (
-    ATTENTION_MAP,
-    NUMBER,
-    NUMBERS_BY_NAME,
-    STRING,
-    Schema,
-    Text,
-    View,
-    array,
-    record,
-)
+from common_jax.deploy.schema import Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require, split_list
 from common_jax.inputs import columns_of, encode, inputs_from_text, padded_inputs
@@ -247,11 +237,6 @@ def _columns(known: Sequence[layouts.Layout], field: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for layout in known for name in layout.columns[field]))
 
 
-_OUTPUT = record(
-    {"label": STRING, "probabilities": NUMBERS_BY_NAME, "score": NUMBER},
-    words=array(STRING, dims=2),
-    layers=array(ATTENTION_MAP, dims=2),
-)
 _LABEL = (
     View("text", "label", "Label"),
     View("table", "probabilities", "Probabilities"),
@@ -260,7 +245,7 @@ _LABEL = (
 _REVIEWS = Schema(
     title="Reviews",
     texts=(Text("text", "Text", lines=6, columns=_columns(layouts.TEXTS, "text")),),
-    output=_OUTPUT,
+    output=json_schema(Label),
     views=_LABEL,
     examples=(
         (
@@ -277,7 +262,7 @@ _PAIRS = Schema(
         Text(TEXTS[1], "Second text", columns=_columns(layouts.PAIRS, TEXTS[1])),
     ),
     line="tab",
-    output=_OUTPUT,
+    output=json_schema(Label),
     views=_LABEL,
     examples=(
         ("There are two red cups in the shed.", "The shed has no red cups."),
@@ -297,7 +282,7 @@ _RANKING = Schema(
         ),
     ),
     line="tab",
-    output=_OUTPUT,
+    output=json_schema(Label),
     views=(View("ranking", "probabilities", "Sentences", of=LABELS[1]),),
     examples=(
         (

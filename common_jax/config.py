@@ -8,7 +8,6 @@ A section is a frozen dataclass: a field's name, type, default and limit live th
 
 import dataclasses
 import functools
-import math
 import typing
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeVar
@@ -84,10 +83,6 @@ class OptimizerConfig(Section):
     clip_norm: float = not_negative(1.0)
     l2: float = not_negative(0.0)
     output_norm: float = not_negative(0.0)
-
-    def __post_init__(self):
-        super().__post_init__()
-        require(self.learning_rate < math.inf, "optimizer.learning_rate: must be finite")
 
     def unused(self) -> dict[str, str]:
         """Fields without effect given the others, each with the setting that gives it one."""

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import io
+import math
 import pkgutil
 import re
 import sys
@@ -66,8 +67,8 @@ def share(default: float) -> Any:
 
 
 def positive(default: float) -> Any:
-    """A field above 0."""
-    return _limited(default, lambda value: value > 0, "above 0")
+    """A finite field above 0."""
+    return _limited(default, lambda value: 0 < value < math.inf, "above 0, and finite")
 
 
 def not_negative(default: float) -> Any:
@@ -158,26 +159,6 @@ def join_list(items: Iterable[str]) -> str:
     file = io.StringIO()
     csv.writer(file, lineterminator="").writerow(items)
     return file.getvalue()
-
-
-def require_sizes(section: str, config: Any, *names: str) -> None:
-    """Raises UserError unless the named fields of a config's section are at least 1."""
-    for name in names:
-        value = getattr(config, name)
-        require(value >= 1, f"{section}.{name}={value}: at least 1")
-
-
-def require_odd(section: str, config: Any, *names: str) -> None:
-    """Raises UserError unless the named fields of a config's section are odd and at least 1."""
-    for name in names:
-        size = getattr(config, name)
-        require(size >= 1 and size % 2 == 1, f"{section}.{name}={size}: must be odd, at least 1")
-
-
-def require_rates(section: str, config: Any, *names: str) -> None:
-    """Raises UserError unless the named fields of a config's section are rates in [0, 1)."""
-    for name in names:
-        require(0 <= getattr(config, name) < 1, f"{section}.{name}: a rate in [0, 1)")
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:

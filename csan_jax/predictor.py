@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from common_jax.data.padding import Group, groups, padded, padded_width
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.deploy.schema import INTEGER, NUMBER, STRING, Schema, Text, View, array, record
+from common_jax.deploy.schema import Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError
 from common_jax.fields import require
 from common_jax.text.cleaning import clean, with_blanks
@@ -204,21 +204,10 @@ class Translator(Predictor):
 
     @property
     def schema(self) -> Schema:
-        # What an answer has; all but the translation only on request.
-        hypothesis = record({"translation": STRING, "score": NUMBER})
-        output = record(
-            {"translation": STRING},
-            hypotheses=array(hypothesis),
-            pieces=array(STRING),
-            attention=array(NUMBER, dims=5),
-            reach=array(INTEGER, dims=4),
-        )
-
-        # How the page of a server shows it.
         return Schema(
             title="Translation",
             texts=(Text("source", "Text", columns=("src",)),),
-            output=output,
+            output=json_schema(Translation),
             plain=not (self._count or self._attention),
             views=(
                 View("text", "translation", "Translation"),

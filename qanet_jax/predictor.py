@@ -12,17 +12,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.deploy.answer import AttentionMap
 from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
-from common_jax.deploy.schema import (
-    ATTENTION_MAP,
-    INTEGER,
-    NUMBER,
-    STRING,
-    Schema,
-    Text,
-    View,
-    array,
-    record,
-)
+from common_jax.deploy.schema import Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text, padded_inputs
@@ -199,23 +189,11 @@ class QuestionAnswerer(Predictor):
 
     @property
     def schema(self) -> Schema:
-        # What an answer has; the fields of `record` by name only on request.
-        answer = {"answer": STRING, "start": INTEGER, "end": INTEGER, "probability": NUMBER}
-        pointer_fields = {"words": array(STRING), "first": array(NUMBER), "last": array(NUMBER)}
-        identity = {"anyOf": [STRING, INTEGER]}
-
-        # How the page of a server shows it.
         return Schema(
             title="Reading comprehension",
             texts=(Text("context", "Passage", lines=8), Text("question", "Question", lines=2)),
             line="json",
-            output=record(
-                {**answer, "next": array(record(answer))},
-                pointers=record(pointer_fields),
-                words=array(STRING, dims=2),
-                layers=array(ATTENTION_MAP, dims=2),
-                id=identity,
-            ),
+            output=json_schema(SpanAnswer),
             views=(
                 View("span", "", "Answer", of="context"),
                 View("table", "next", "Next best answers"),

@@ -46,29 +46,31 @@ class RawFiles:
           OSError: if it cannot be read.
         """
         key = os.path.abspath(path)
-        self.identities[key] = self._stored(key, path, "identity", checksums.describe, _is_identity)
+        self.identities[key] = self._stored(
+            key, path, "identity", dict, lambda: checksums.describe(path)
+        )
         return self.identities[key]
 
     def text_of(self, path: str | Path, name: str, compute: Callable[[], str]) -> str:
         """A property of a file by its name; as `describe`."""
         key = [os.path.abspath(path), name]
-        return self._stored(key, path, name, lambda _: compute(), _is_text)
+        return self._stored(key, path, name, str, compute)
 
     def _stored(
         self,
         key: Any,
         path: str | Path,
         name: str,
-        compute: Callable[[str | Path], Any],
-        is_valid: Callable[[Any], bool],
+        kind: type,
+        compute: Callable[[], Any],
     ) -> Any:
-        """The value `name` of the record `key`, computed only if the file has changed."""
+        """The value `name` of a kind in the record `key`, computed only if the file has changed."""
         before = os.stat(path)
         record = self._read(key)
         stamp = [before.st_size, before.st_mtime_ns]
-        if record.get("stamp") != stamp or not is_valid(record.get(name)):
+        if record.get("stamp") != stamp or not isinstance(record.get(name), kind):
             settled = time.time_ns() - before.st_mtime_ns > _SETTLED
-            record = {"stamp": stamp if settled else None, name: compute(path)}
+            record = {"stamp": stamp if settled else None, name: compute()}
             self._write(key, record)
         return record[name]
 
@@ -140,12 +142,3 @@ def text_of(path: str | Path, name: str, compute: Callable[[], str]) -> str:
     """
     files = _records.get()
     return compute() if files is None else files.text_of(path, name, compute)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_identity(value: Any) -> bool:
-    entries = {"bytes": int, "sha256": str}
-    return isinstance(value, dict) and {k: type(v) for k, v in value.items()} == entries

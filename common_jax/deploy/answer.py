@@ -51,7 +51,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """An attention map, a field of answers (`common_jax.deploy.schema.ATTENTION_MAP`).
+    """An attention map, of which a view "words" (`common_jax.deploy.schema.View`) shows lists.
 
     Attributes:
       text: index of the attending text; None for pooling, whose rows of `weights` are weighted

@@ -5,8 +5,12 @@ lines, the OpenAPI description, the form of a page, and the tables and pictures 
 """
 
 import dataclasses
+import functools
 import json
+import operator
 import re
+import types
+import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -16,8 +20,8 @@ JsonSchema = dict[str, Any]  # of the 2020-12 draft, which OpenAPI 3.1 uses
 STRING: JsonSchema = {"type": "string"}
 NUMBER: JsonSchema = {"type": "number"}
 INTEGER: JsonSchema = {"type": "integer"}
-NUMBERS_BY_NAME: JsonSchema = {"type": "object", "additionalProperties": NUMBER}
 
+_TYPES = {str: "string", int: "integer", float: "number", type(None): "null"}
 _BREAK = re.compile(r"\r?\n")
 _SPACE = re.compile(r"[\t\r\n]+")
 
@@ -35,10 +39,40 @@ def array(items: JsonSchema, dims: int = 1) -> JsonSchema:
     return items
 
 
-# Of a view "words"; `text` is null for pooling.
-ATTENTION_MAP = record(
-    {"context": INTEGER, "weights": array(NUMBER, dims=2)}, text={"type": ["integer", "null"]}
-)
+def json_schema(kind: Any) -> JsonSchema:
+    """The schema of a class of answers, or of the type of a field (`Answer.to_dict`).
+
+    A field with the default None is not required: an answer has it only on request.
+    """
+    # plain types, and a choice of them
+    origin = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
+    if kind in _TYPES:
+        return {"type": _TYPES[kind]}
+    if origin is types.UnionType:
+        return {"type": [json_schema(argument)["type"] for argument in arguments]}
+
+    # objects and lists
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        optional = {field.name for field in dataclasses.fields(kind) if field.default is None}
+        given = {n: _without_none(hint) if n in optional else hint for n, hint in hints.items()}
+        fields = {field.name: json_schema(given[field.name]) for field in dataclasses.fields(kind)}
+        return record(fields) | {"required": [name for name in fields if name not in optional]}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": json_schema(arguments[1])}
+    if origin is list:
+        return array(json_schema(arguments[0]))
+
+    # an array, of jaxtyping
+    is_whole = any("int" in dtype for dtype in kind.dtypes)
+    return array(INTEGER if is_whole else NUMBER, dims=len(kind.dims))
+
+
+def _without_none(kind: Any) -> Any:
+    """X of "X | None"."""
+    choices = [choice for choice in typing.get_args(kind) if choice is not type(None)]
+    return functools.reduce(operator.or_, choices)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,12 +6,14 @@ import threading
 
 import jax
 import jax.numpy as jnp
+import jsonschema
 import numpy as np
 import pytest
 
 from attconv_jax.predictor import AttentionMap, Label
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import BoundedProgram, InputTooLargeError, outputs_of
+from common_jax.deploy.schema import json_schema
 from common_jax.errors import UserError
 from csan_jax.predictor import Hypothesis, Translation
 from qanet_jax.reading import PredictedSpan, SpanAnswer
@@ -107,6 +109,17 @@ def test_the_line_has_the_fields_that_an_answer_has(answer, line):
     assert json.loads(answer.json) == answer.to_dict()
     if line.startswith("{"):
         assert answer.json == line
+    jsonschema.validate(json.loads(answer.json), json_schema(type(answer)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"start": None}, {"start": 0.5}, {"next": [{"answer": "b"}]}, {"id": [7]}, {"words": [[1]]}],
+)
+def test_an_answer_of_other_types_does_not_fit_the_schema(change):
+    answer = SpanAnswer(answer="a", start=0, end=1, probability=0.5, next=[]).to_dict()
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**answer, **change}, json_schema(SpanAnswer))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
