@@ -9,7 +9,8 @@ from typing import NoReturn
 
 from common_jax.errors import UserError
 from common_jax.io.paths import as_path
-from launch.cli import Parser, configure_logging, output_file, run
+from launch.arguments import Parser, output_file
+from launch.cli import configure_logging, run
 
 _log = logging.getLogger(__name__)
 

@@ -4,16 +4,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from launch.cli import (
-    Parser,
-    add_config,
-    add_output,
-    command_line,
-    configure_logging,
-    positive,
-    run,
-    spelled,
-)
+from launch.arguments import Parser, add_config, add_output, positive
+from launch.cli import command_line, configure_logging, run, spelled
 from launch.compiled import keep_compiled
 from launch.train.child import continue_in_child
 from launch.train.schedulers import DistributedArgs

@@ -18,7 +18,7 @@ from common_jax.io.paths import AnyPath
 from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
-from launch.cli import system_files
+from launch.arguments import system_files
 
 SYSTEM = "system"
 TRIALS = "trials"  # the folder of a sweep's runs
