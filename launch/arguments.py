@@ -220,7 +220,7 @@ def add_output(parser: argparse.ArgumentParser, result: str) -> None:
 
 
 def early_arguments(
-    command: str, argv: Sequence[str], *flags: str | Callable[[argparse.ArgumentParser], None]
+    command: str, argv: Sequence[str], *flags: str | Callable[[Parser], None]
 ) -> argparse.Namespace:
     """The values of some flags, needed to add the flags of a model to the command's parser.
 
