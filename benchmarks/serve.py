@@ -27,7 +27,8 @@ from typing import Any
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
 from common_jax.io.files import read_lines
-from launch.cli import Parser, positive, run
+from launch.arguments import Parser, positive
+from launch.cli import run
 from launch.compiled import keep_compiled
 from launch.measure.timing import machine
 from launch.text_table import Row, table

@@ -20,7 +20,7 @@ import numpy as np
 from common_jax.data.batches import Batch
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
-from launch.cli import Parser, positive
+from launch.arguments import Parser, positive
 from launch.measure.timing import machine
 from launch.text_table import Row, table
 

@@ -14,16 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
-from launch.cli import (
-    Parser,
-    command_line,
-    configure_logging,
-    disk_path,
-    natural,
-    output_file,
-    positive,
-    run,
-)
+from common_jax.io.paths import disk_path
+from launch.arguments import Parser, natural, output_file, positive
+from launch.cli import command_line, configure_logging, run
 from launch.compiled import keep_compiled
 
 DESCRIPTION = (

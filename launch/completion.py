@@ -5,7 +5,8 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import NoReturn
 
-from launch.cli import CONSOLE, Parser, run
+from launch.arguments import Parser
+from launch.cli import CONSOLE, run
 
 SHELLS = ("bash", "zsh", "fish")
 DESCRIPTION = (

@@ -8,15 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
-from launch.cli import (
-    Parser,
-    add_options,
-    configure_logging,
-    early_arguments,
-    option_values,
-    positive,
-    run,
-)
+from launch.arguments import Parser, add_options, early_arguments, option_values, positive
+from launch.cli import configure_logging, run
 
 if TYPE_CHECKING:
     from common_jax.deploy.predictor import Option

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 SECONDS = 3.0  # in which the main thread must handle Ctrl-C
 _MANY = 4096  # signals read at once
+_pressed = threading.Event()  # Ctrl-C, in the context
 
 
 @contextlib.contextmanager
@@ -24,8 +25,10 @@ def ending_on_interrupt() -> Iterator[None]:
         yield
         return
     handled = threading.Event()
+    _pressed.clear()
 
     def handle(number: int, frame: object) -> None:
+        _pressed.set()
         handled.set()
         raise KeyboardInterrupt
 
@@ -53,3 +56,10 @@ def ending_on_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.set_wakeup_fd(before)
         os.close(writing)
+
+
+def raise_if_interrupted() -> None:
+    """Raises KeyboardInterrupt after a Ctrl-C in the context whose exception has been lost, as in a
+    callback that a library's C code calls."""
+    if _pressed.is_set():
+        raise KeyboardInterrupt

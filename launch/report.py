@@ -9,7 +9,9 @@ from typing import NoReturn
 
 from common_jax.errors import UserError
 from common_jax.io.paths import as_path
-from launch.cli import Parser, configure_logging, output_file, run
+from launch.arguments import Parser, output_file
+from launch.cli import configure_logging, run
+from launch.interrupts import raise_if_interrupted
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +88,7 @@ def _keep_writing(args: argparse.Namespace) -> NoReturn:
             if written is None:
                 print(f"wrote {args.out}, again every {args.every:g} s until Ctrl-C", flush=True)
             written = page
+        raise_if_interrupted()
         rest = _REST * (time.process_time() - began)
         time.sleep(min(max(args.every, rest), _LONGEST * args.every))
 

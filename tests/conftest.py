@@ -5,6 +5,7 @@ import contextlib
 import functools
 import gc
 import inspect
+import logging
 import os
 import subprocess
 import sys
@@ -110,6 +111,13 @@ def pytest_collection_modifyitems(items):
         mark = item.get_closest_marker("slow_for")
         if mark and {*mark.args} & {*item.callspec.id.split("-")}:
             item.add_marker("slow")
+
+
+@pytest.fixture(autouse=True)
+def logging_is_on():
+    """Ends the silence that a quiet command has left, for the test after it."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

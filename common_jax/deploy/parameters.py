@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -85,17 +85,24 @@ def read_parameters(
     return _read(source, task, abstract_parameters(task, mesh), average, ema)
 
 
-def starting_parameters(task: Task, fresh: Params, mesh: Mesh) -> Params:
+def starting_parameters(
+    task: Task,
+    fresh: Params,
+    mesh: Mesh,
+    *,
+    open_source: Callable[[str], Source] = source_of,
+) -> Params:
     """The parameters of `train.init_from`; fresh ones for `Task.new_parameters`.
 
     Args:
       fresh: the initial parameters of this run, with their shardings.
+      open_source: gives the run or the export of its path.
 
     Raises:
       UserError: if that run has another model or another vocabulary.
     """
     with error_context("train.init_from"):
-        source = source_of(task.config.train.init_from)
+        source = open_source(task.config.train.init_from)
         path = source.folder.path
         other = read_task(source.folder)
         if not task.has_vocabulary_of(other):

@@ -144,7 +144,7 @@ def config_of(
     system, dash, original = name.partition("-")
     entry = system_named(SYSTEMS, system)
     model = entry if isinstance(entry, PairModel) else entry(data.texts)
-    if not getattr(model, "hidden", True):  # logits directly above the pooled text
+    if isinstance(model, ConvolutionPooling) and not model.hidden:  # logits above the pooled text
         fields.pop("hidden", None)
     if dash and (original != "original" or system not in ORIGINALS):
         originals = [f"{system}-original" for system in ORIGINALS]

@@ -11,10 +11,12 @@ from attconv_jax.config import DataConfig, WordsConfig
 from configs.attconv.systems import config_of, finish
 
 
-def get_config(system="light", train="train.csv", **fields):
-    """The config; `fields` are of the section `data`."""
+def get_config(system="light", format="texts", labels="1,2,3,4,5"):
     data = DataConfig(
-        **{"format": "texts", "dir": "data", "train": train, "labels": "1,2,3,4,5"} | fields,
+        format=format,
+        dir="data",
+        train="train.csv",
+        labels=labels,
         holdout_size=500,
         max_length=1000,
         batch_size=32,

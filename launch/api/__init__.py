@@ -5,8 +5,9 @@ Results display themselves in a notebook. A user's mistake raises `UserError`. C
 interruption of a notebook, saves a run and raises `Interrupted`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from common_jax.lazy import lazy_names
 
 if TYPE_CHECKING:
     from common_jax.errors import Interrupted, UserError
@@ -38,43 +39,14 @@ __all__ = [
     "train",
 ]
 
-_MODULES = {  # imported when one of their names is used: a command needs few of them
-    "common_jax.errors": (
-        "Interrupted",
-        "UserError",
-    ),
-    "launch.api.comparison": (
-        "Comparison",
-        "compare",
-    ),
-    "launch.api.configs": (
-        "Config",
-        "config",
-    ),
-    "launch.api.evaluation": (
-        "EvaluationResult",
-        "evaluate",
-    ),
-    "launch.api.explanation": (
-        "Explanation",
-        "explain",
-        "load",
-    ),
-    "launch.api.runs": (
-        "Run",
-        "train",
-    ),
-    "launch.api.sweeps": (
-        "Sweep",
-        "plan_sweep",
-        "sweep",
-    ),
+_MODULES = {
+    "common_jax.errors": ("Interrupted", "UserError"),
+    "launch.api.comparison": ("Comparison", "compare"),
+    "launch.api.configs": ("Config", "config"),
+    "launch.api.evaluation": ("EvaluationResult", "evaluate"),
+    "launch.api.explanation": ("Explanation", "explain", "load"),
+    "launch.api.runs": ("Run", "train"),
+    "launch.api.sweeps": ("Sweep", "plan_sweep", "sweep"),
     "launch.trials.executor": ("Executor",),
 }
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _MODULES)  # a command needs few of them

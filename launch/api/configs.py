@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common_jax.deploy.configs import parse, task_of
+from common_jax.deploy.configs import OpenedSources, parse, task_of
 from common_jax.document import Section, Table
 from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.task import Task
@@ -23,12 +23,14 @@ class Config:
       overrides: as `--config.KEY=VALUE`.
       values: the dataclass of the family, such as `csan_jax.config.Config`.
       source: the file as it was executed.
+      models: runs and exports that it names, as they were opened.
     """
 
     file: str
     overrides: tuple[str, ...]
     values: Any = dataclasses.field(repr=False)
     source: ConfigFile = dataclasses.field(repr=False, compare=False)
+    models: OpenedSources = dataclasses.field(repr=False, compare=False)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -48,7 +50,7 @@ class Config:
 
     def make_task(self) -> Task:
         """A new task of this config."""
-        return task_of(self.values)
+        return task_of(self.values, self.models)
 
     def describe(self) -> str:
         """The table of the model's parameters; reads no data."""
@@ -85,7 +87,9 @@ def checked(given: str | Config, overrides: Overrides) -> Config:
 
 
 def _config(source: ConfigFile, overrides: Sequence[str]) -> Config:
-    return Config(source.name, tuple(overrides), parse(source, overrides), source)
+    models = OpenedSources()
+    values = parse(source, overrides, models)
+    return Config(source.name, tuple(overrides), values, source, models)
 
 
 def override_texts(overrides: Overrides) -> list[str]:

@@ -141,6 +141,8 @@ def train(
             writer,
             command or command_line("train", argv),
             new_schedule=new_schedule,
-            starting_parameters=starting_parameters,
+            starting_parameters=functools.partial(
+                starting_parameters, open_source=chosen.models.open
+            ),
         )
     return Run(path, task, outcome.scored)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common_jax.compare import evaluation_class
-from common_jax.deploy.configs import task_of
+from common_jax.deploy.configs import OpenedSources, task_of
 from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
@@ -152,12 +152,14 @@ def plan_sweep(
         else [*grid]
     )
     axes += [_axis(zipped)] if zipped else []
-    trials = grid_trials(chosen.source, chosen.overrides, axes, seeds, folder, systems)
+    trials = grid_trials(
+        chosen.source, chosen.overrides, axes, seeds, folder, systems, chosen.models
+    )
 
     # Errors come before the first training.
     with error_context("--out"):
         require_own_folders(trials)
-    _require_metric(metric, trials)
+    _require_metric(metric, trials, chosen.models)
     default = f"dev.{trials[0].config.train.best_metric}"
     return Sweep(trials, folder, metric or default)
 
@@ -224,10 +226,10 @@ def _task_class(trials: Sequence[Trial]) -> type[Task]:
     return task_class(trials[0].config.task)
 
 
-def _require_metric(metric: str | None, trials: Sequence[Trial]) -> None:
+def _require_metric(metric: str | None, trials: Sequence[Trial], models: OpenedSources) -> None:
     """Raises UserError if the metric is no SPLIT.NAME of the trials' task, or its checkpoints would
     be chosen by none."""
-    task = task_of(trials[0].config)
+    task = task_of(trials[0].config, models)
     splits = task.splits
     best = task.config.train.best_metric
     if best not in task.metric_names:

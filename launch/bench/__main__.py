@@ -3,10 +3,11 @@
 import os
 
 from common_jax.io.atomic import write_json, writing
+from launch.arguments import Parser, output_file
 from launch.bench.attention import add_attention
 from launch.bench.predict import add_predict
 from launch.bench.train import add_train
-from launch.cli import Parser, command_line, configure_logging, output_file, run
+from launch.cli import command_line, configure_logging, run
 from launch.measure.timing import machine
 from launch.text_table import table
 

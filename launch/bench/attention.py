@@ -2,7 +2,7 @@
 
 import argparse
 
-from launch.cli import positive
+from launch.arguments import positive
 from launch.measure.timing import ROUNDS, SECONDS_A_LENGTH
 from launch.text_table import Row
 

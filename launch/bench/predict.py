@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from common_jax.errors import UserError
-from launch.cli import disk_path, module_command, positive
+from common_jax.io.paths import disk_path
+from launch.arguments import positive
+from launch.cli import module_command
 from launch.measure.timing import medians
 from launch.text_table import Row
 

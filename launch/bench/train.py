@@ -3,7 +3,9 @@
 import argparse
 
 from common_jax.errors import UserError
-from launch.cli import add_config, add_systems, configure_logging, disk_path, positive, system_files
+from common_jax.io.paths import disk_path
+from launch.arguments import add_config, add_systems, positive, system_files
+from launch.cli import configure_logging
 from launch.text_table import Row
 
 TRAIN = """Times training steps of a config on its own data, after compiling every shape of batch

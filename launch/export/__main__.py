@@ -6,18 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from common_jax.deploy import hub
-from launch.cli import (
-    Parser,
-    add_options,
-    command_line,
-    configure_logging,
-    early_arguments,
-    folder,
-    option_values,
-    positive,
-    run,
-    spelled,
-)
+from launch.arguments import Parser, add_options, early_arguments, folder, option_values, positive
+from launch.cli import command_line, configure_logging, run, spelled
 
 if TYPE_CHECKING:
     from common_jax.deploy.predictor import Option, Predictor

@@ -7,7 +7,8 @@ import sys
 
 from common_jax.errors import UserError
 from common_jax.io.atomic import write_json, writing
-from launch.cli import Parser, add_config, command_line, configure_logging, output_file, run
+from launch.arguments import Parser, add_config, output_file
+from launch.cli import command_line, configure_logging, run
 from launch.measure.chips import CHIPS, GIB
 from launch.plan.topology import ENVIRONMENT, topology, topology_devices
 from launch.text_table import table

@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from common_jax.errors import UserError
-from common_jax.io.paths import as_path
-from launch.cli import (
+from common_jax.io.paths import as_path, disk_path
+from launch.arguments import (
     Parser,
     add_memory,
     add_options,
     add_untrusted,
-    configure_logging,
-    disk_path,
     early_arguments,
     option_values,
     output_on_disk,
-    run,
     trust,
 )
+from launch.cli import configure_logging, run
 from launch.compiled import keep_compiled
 
 if TYPE_CHECKING:
@@ -193,7 +191,7 @@ def _results(path: Path | None, records: "Records", predictor: "Predictor") -> I
 
 def _model(argv: list[str]) -> tuple[Any, Sequence["Option"]]:
     """The run or export that the arguments name, and the options of its predictor."""
-    args = early_arguments("predict", argv, "--workdir", "--model")
+    args = early_arguments("predict", argv, "--workdir", "--model", add_untrusted)
     if (args.workdir is None) == (args.model is None):
         return None, ()  # the command's parser reports the error
     from common_jax.deploy import predictor_class

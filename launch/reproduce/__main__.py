@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from common_jax.errors import UserError
 from common_jax.fields import suggestion
 from common_jax.io.atomic import replace_text
-from launch.cli import Parser, command_line, configure_logging, disk_path, positive, run
+from common_jax.io.paths import disk_path
+from launch.arguments import Parser, positive
+from launch.cli import command_line, configure_logging, run
 from launch.trials.executor import Executor, add_executor
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from common_jax.deploy.named import demos, short_name
 from common_jax.errors import UserError, missing_extra
 from common_jax.io.paths import DEMO
-from launch.cli import (
+from launch.arguments import (
     Parser,
     add_memory,
     add_options,
     add_untrusted,
-    configure_logging,
+    early_arguments,
     option_values,
-    run,
     trust,
 )
+from launch.cli import configure_logging, run
 from launch.compiled import keep_compiled
 from launch.serve.limits import Limits
 
@@ -66,10 +66,7 @@ def main(argv: list[str]) -> None:
     parser = _parser()
     options: list[Option] = []
     opened: dict[Source, str | Export] = {}
-    early = Parser(add_help=False)
-    _add_sources(early)
-    add_untrusted(early)
-    known, _ = early.parse_known_args(argv)
+    known = early_arguments("serve", argv, _add_sources, add_untrusted)
     if sources := _sources(known):
         for source in sources:
             with contextlib.suppress(UserError):  # reported later

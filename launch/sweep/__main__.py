@@ -5,16 +5,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from launch.cli import (
-    Parser,
-    add_config,
-    add_output,
-    add_systems,
-    configure_logging,
-    folder,
-    positive,
-    run,
-)
+from launch.arguments import Parser, add_config, add_output, add_systems, folder, positive
+from launch.cli import configure_logging, run
 from launch.trials.executor import Executor, add_executor
 from launch.trials.train import log, summary
 

@@ -5,16 +5,8 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from launch.cli import (
-    Parser,
-    add_config,
-    add_output,
-    command_line,
-    configure_logging,
-    positive,
-    run,
-    spelled,
-)
+from launch.arguments import Parser, add_config, add_output, positive
+from launch.cli import command_line, configure_logging, run, spelled
 from launch.compiled import keep_compiled
 from launch.train.child import continue_in_child
 from launch.train.schedulers import DistributedArgs

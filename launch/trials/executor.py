@@ -5,7 +5,7 @@ import dataclasses
 from typing import Self
 
 from common_jax.errors import UserError
-from launch.cli import Parser, natural, positive
+from launch.arguments import Parser, natural, positive
 
 
 @dataclasses.dataclass(frozen=True)

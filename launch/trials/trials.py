@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from common_jax.config import short_keys, value_of
-from common_jax.deploy.configs import parse
+from common_jax.deploy.configs import OpenedSources, parse
 from common_jax.errors import UserError, error_context
 from common_jax.fields import require
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.identity import SEED
 from common_jax.training.scored_run import ScoredRun
-from launch.cli import system_files
+from launch.arguments import system_files
 
 SYSTEM = "system"
 TRIALS = "trials"  # the folder of a sweep's runs
@@ -129,6 +129,7 @@ def grid_trials(
     seeds: int,
     folder: AnyPath,
     systems: Sequence[str] = (),
+    models: OpenedSources | None = None,
 ) -> list[Trial]:
     """All trials, with parsed configs; the seeds of one setting follow each other.
 
@@ -138,15 +139,17 @@ def grid_trials(
       seeds: their number, counted up from the config's `train.seed`.
       folder: of the sweep.
       systems: arguments of the config file, as in FILE:SYSTEM; none for `file` only.
+      models: opens runs and exports that the configs name.
 
     Raises:
       UserError: for an unknown or repeated field, or an invalid value.
     """
     config_files = _config_files(file, systems)
+    models = models or OpenedSources()
     swept = [field for axis in axes for field in axis.fields]
     first_point = itertools.chain(*(axis.points[0] for axis in axes))
     first = [f"--config.{field}={v}" for field, v in zip(swept, first_point, strict=True)]
-    base = parse(next(iter(config_files.values())), [*overrides, *first])
+    base = parse(next(iter(config_files.values())), [*overrides, *first], models)
     full_names = short_keys(type(base))
 
     def full(key: str) -> str:
@@ -179,7 +182,7 @@ def grid_trials(
         with error_context(
             ",".join(f"{name}={value}" for name, value in {**system_value, **written}.items())
         ):
-            config = parse(config_file, [*overrides, *changes])
+            config = parse(config_file, [*overrides, *changes], models)
             values = system_value | {field: value_of(config, field) for field in swept}
             values[SEED] = values.pop(SEED)
             trial = Trial(values, config_file.name, (*overrides, *changes), config, folder / TRIALS)

@@ -19,10 +19,10 @@ import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.config import parse, task_class
-from launch import cli, evaluate
+from launch import arguments, evaluate
 from launch.__main__ import commands as listed_commands
 from launch.__main__ import module_of
-from launch.cli import system_files
+from launch.arguments import system_files
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from launch.reproduce import __main__ as reproduce
@@ -56,7 +56,7 @@ def parsers(monkeypatch):
     classes = [kind for name in names for kind in vars(importlib.import_module(name)).values()]
     options = {o.name: o for kind in classes for o in getattr(kind, "options", ())}
     compiled = [option for option in options.values() if option.compiled or option.decoding]
-    monkeypatch.setattr(cli.Parser, "parse_known_args", parse_known_args)
+    monkeypatch.setattr(arguments.Parser, "parse_known_args", parse_known_args)
     monkeypatch.setattr(predict, "_model", lambda argv: (None, [*options.values()]))
     formats = {"ctranslate2": ""}
     predictor = types.SimpleNamespace(options=compiled, formats=formats)

@@ -136,7 +136,7 @@ FAMILIES = {
             {"words.rows": 90, "data.columns": "1,2,3"},
             test="test.tsv",
             vocabulary="lexicon.json",
-            metrics=("accuracy",),
+            metrics=("accuracy", "nll"),
             lines=("a cat\ta dog", "the dog sits\ta cat sits"),
         ),
     )

@@ -1,18 +1,22 @@
 """`launch.report --every`: runs in folders, their state, and the page that is written again."""
 
+import contextlib
 import datetime
 import json
 import os
 import shutil
+import signal
 import time
 
 import pytest
 
 from common_jax.compare.runs import labelled
+from common_jax.document import Report
 from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from launch import report
 from launch.api.live import LivePage, Progress, find, seconds_left
+from launch.interrupts import ending_on_interrupt
 from launch.pages import html
 from tests.launch.commands import fails
 from tests.toy import ToyConfig, changed
@@ -257,6 +261,25 @@ def test_the_page_is_written_when_something_has_changed(tmp_path, looks, monkeyp
         report.main([str(tmp_path / "runs"), "--every", "30", "--out", str(out)])
     assert ["40 of 100" in page for page in pages] == [False, True, False, False]
     assert pages[0] and not pages[2] and not pages[3] and "no answer" in capsys.readouterr().err
+
+
+def test_ctrl_c_that_is_lost_while_a_page_is_drawn_ends_the_command_after_it(
+    tmp_path, looks, monkeypatch
+):
+    drawn = []
+
+    def draw(_):
+        drawn.append(Report("page", []))
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return drawn[-1]
+
+    monkeypatch.setattr(LivePage, "report", draw)
+    looks += [lambda: None] * 3
+    argv = [str(tmp_path), "--every", "30", "--out", str(tmp_path / "r.html")]
+    with pytest.raises(KeyboardInterrupt), ending_on_interrupt():
+        report.main(argv)
+    assert len(drawn) == 1 and (tmp_path / "r.html").exists()
 
 
 @pytest.mark.parametrize(
