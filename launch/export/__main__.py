@@ -1,4 +1,23 @@
-"""Exports a trained model as a folder that can be used without its run."""
+"""Exports a trained model as a folder that can be used without its run.
+
+Writes tokenizer or vocabulary, config, parameters, checksums and a model card (README.md) into a
+new folder, in one of these formats:
+
+  stablehlo    compiled programs and the parameters: used without model code, flax or Orbax, on a
+               CPU, a CUDA GPU or a TPU, for texts of any length. A translator has one program for
+               each --beam_size, a question answerer for each --count of answers; other options of
+               decoding are fixed in them. --workdir RUN --help lists those of a run's model.
+  safetensors  parameters by name
+  or one of the model's own, which --workdir RUN --help names and docs/exports.md describes
+
+--push also writes the export to a model hub (HF_TOKEN, extra hub), from which load and --model read
+it: hf://OWNER/NAME@REVISION.
+Exports the best checkpoint; for a run with train.ema_decay, its moving average.
+
+example:
+  python -m launch.export --workdir runs/csan/quickstart --out exports/translator
+  python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt
+"""
 
 import argparse
 import shlex
@@ -24,28 +43,6 @@ if TYPE_CHECKING:
 
 OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
 MOST = 1000  # hypotheses or answers; more would not fit into memory
-
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-Writes tokenizer or vocabulary, config, parameters, checksums and a model card (README.md) into a
-new folder, in one of these formats:
-
-  stablehlo    compiled programs and the parameters: used without model code, flax or Orbax, on a
-               CPU, a CUDA GPU or a TPU, for texts of any length. A translator has one program for
-               each --beam_size, a question answerer for each --count of answers; other options of
-               decoding are fixed in them. --workdir RUN --help lists those of a run's model.
-  safetensors  parameters by name
-  or one of the model's own, which --workdir RUN --help names and docs/exports.md describes
-
---push also writes the export to a model hub (HF_TOKEN, extra hub), from which load and --model read
-it: hf://OWNER/NAME@REVISION.
-Exports the best checkpoint; for a run with train.ema_decay, its moving average.
-
-example:
-  python -m launch.export --workdir runs/csan/quickstart --out exports/translator
-  python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt"""
-)
 
 
 def main(argv: list[str]) -> None:
@@ -111,7 +108,7 @@ def main(argv: list[str]) -> None:
 def _parser(
     formats: Sequence[str], options: Sequence["Option"], decoding: Sequence["Option"]
 ) -> Parser:
-    parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.export", description=__doc__)
     add = parser.add_argument
     add("--workdir", required=True, metavar="RUN", help="folder of the run")
     add("--out", required=True, type=folder, metavar="DIR", help="folder to write, a new one")
