@@ -1,20 +1,4 @@
-"""Compiles a training step for absent TPUs and GPUs: memory, arithmetic and times."""
-
-import argparse
-import os
-import re
-import sys
-
-from common_jax.errors import UserError
-from common_jax.io.atomic import write_json, writing
-from launch.cli import Parser, add_config, command_line, configure_logging, output_file, run
-from launch.measure.chips import CHIPS, GIB
-from launch.plan.topology import ENVIRONMENT, topology, topology_devices
-from launch.text_table import table
-
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
+"""Compiles a training step for absent TPUs and GPUs: memory, arithmetic and times.
 
 A topology is CHIP:SHAPE, the devices of a slice of TPUs (v5e:4x4, v5p:2x2x1) or the number of GPUs
 (h100:8; eight a machine). It needs the extra `tpu` or `cuda`, but no such device. A shape gives the
@@ -28,14 +12,26 @@ analysis, include a GPU's cache and a TPU's on-chip memory, and the body of a lo
 
 example:
   python -m launch.plan --config configs/csan/wmt14_ende.py:big --topology v5e:4x4 --shape 512,32,32
-  python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64"""
-)
+  python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64
+"""
+
+import argparse
+import os
+import re
+import sys
+
+from common_jax.errors import UserError
+from common_jax.io.atomic import write_json, writing
+from launch.cli import Parser, add_config, command_line, configure_logging, output_file, run
+from launch.measure.chips import CHIPS, GIB
+from launch.plan.topology import ENVIRONMENT, topology, topology_devices
+from launch.text_table import table
 
 _LESS_MEMORY = "fewer rows, train.accumulate, mesh.fsdp over more devices or bfloat16 need less"
 
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python -m launch.plan", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.plan", description=__doc__)
     add_config(parser, "set a field: --config.mesh.fsdp=4")
     add = parser.add_argument
     add(

@@ -4,7 +4,8 @@ import dataclasses
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,7 @@ _MEASURES = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class CompilePlan:
+class CompilePlan(NamedTuple):
     """Cost of a training step for each device.
 
     Attributes:
@@ -47,7 +47,7 @@ class CompilePlan:
     bytes_accessed: float = 0
     loops: int = 0
     collectives: Sequence[Collective] = ()
-    seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    seconds: Mapping[str, float] = MappingProxyType({})
 
     @property
     def label(self) -> str:
@@ -140,17 +140,14 @@ def compile_plan(
         if needed is None:
             raise
         size = int(float(needed[1]) * 2 ** (10 * (1 + "KMGT".index(needed[2]))))
-        return dataclasses.replace(
-            plan, memory_bytes={"arguments": 0, "temporaries": size, "code": 0}
-        )
+        return plan._replace(memory_bytes={"arguments": 0, "temporaries": size, "code": 0})
     seconds = time.perf_counter() - begin
 
     # what it needs, computes and exchanges
     memory = compiled.memory_analysis()
     arguments = memory.argument_size_in_bytes + memory.output_size_in_bytes
     text = compiled.as_text()
-    plan = dataclasses.replace(
-        plan,
+    plan = plan._replace(
         memory_bytes={
             "arguments": arguments - memory.alias_size_in_bytes,
             "temporaries": memory.temp_size_in_bytes,
@@ -170,7 +167,7 @@ def compile_plan(
     }
     if chip.gpu:  # a TPU's kernels mostly read and write on the chip
         times["memory"] = plan.bytes_accessed / chip.bandwidth
-    return dataclasses.replace(plan, seconds=times)
+    return plan._replace(seconds=times)
 
 
 def _cost_analysis(compiled: Any) -> Mapping[str, float]:
