@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
     from common_jax.training.task import Task
 
-_MEASURES = (
-    *("GFLOP", "accessed GB", "sent GB", "arithmetic ms", "memory ms", "links ms"),
-    *("use at most %", "compile s"),
-)
-
 
 class CompilePlan(NamedTuple):
     """Cost of a training step for each device.
@@ -95,20 +90,20 @@ class CompilePlan(NamedTuple):
             "of GiB": self.chip.memory / GIB,
         }
         if not self.fits:
-            return cells | dict.fromkeys(_MEASURES)
+            return cells
 
         # each time at its peak rate; a step takes at least the longest
         busy = {name: self.seconds.get(name) for name in ("arithmetic", "memory", "links")}
         longest = max(filter(None, busy.values()))
-        values = (
-            self.flops / 1e9,
-            self.bytes_accessed / 1e9,
-            self.sent / 1e9,
-            *(None if seconds is None else 1e3 * seconds for seconds in busy.values()),
-            100 * self.seconds["arithmetic"] / longest,
-            self.seconds["compile"],
-        )
-        return cells | dict(zip(_MEASURES, values, strict=True))
+        return {
+            **cells,
+            "GFLOP": self.flops / 1e9,
+            "accessed GB": self.bytes_accessed / 1e9,
+            "sent GB": self.sent / 1e9,
+            **{f"{name} ms": seconds and 1e3 * seconds for name, seconds in busy.items()},
+            "use at most %": 100 * self.seconds["arithmetic"] / longest,
+            "compile s": self.seconds["compile"],
+        }
 
 
 def compile_plan(
