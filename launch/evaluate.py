@@ -9,7 +9,6 @@ only these are prepared, and --config.data.KEY=VALUE describes them where they d
 run's. --task squad scores answers without a run: a file {id: answer}, or a table of id and answer,
 as launch.predict writes it. Of questions with adversarial variants, ids ID-VARIANT, the worst
 counts with --adversarial, and always in the published files of adversarial SQuAD.
-
 --against RUN adds paired tests against another run, scored on the same examples: bootstrap and
 t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
 p-value, RESULT_difference this run's result minus the other's; its 95 % interval, and in

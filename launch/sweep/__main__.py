@@ -4,7 +4,6 @@ Each trial is an ordinary run in DIR/trials, with its output in a log file. The 
 the sweep: it skips finished trials, resumes interrupted ones and repeats failed ones; with more
 values or seeds it trains only the new ones. A trial that fails is recorded with its error, the
 others continue, and the exit status is 1.
-
 DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field;
 DIR/report.html compares the trials. While they train, launch.report DIR --every 30 shows them.
 

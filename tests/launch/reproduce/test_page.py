@@ -430,9 +430,9 @@ def test_a_trial_that_does_not_reach_the_target_is_not_left_out_of_the_mean(tmp_
 
 def test_trials_that_are_not_finished_are_listed(tmp_path):
     results = made(tmp_path)
-    states = [dataclasses.replace(s, state="new") for s in results.statuses[:2]]
+    states = [status._replace(state="new") for status in results.statuses[:2]]
     results.statuses[:2] = states  # two of three of base
-    results.statuses[-1] = dataclasses.replace(results.statuses[-1], state="failed")
+    results.statuses[-1] = results.statuses[-1]._replace(state="failed")
     assert results.not_run == {"base": 2, "once": 1}
     *_, last = page_of(results).sections
     command, table = last.elements
