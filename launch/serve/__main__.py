@@ -1,10 +1,10 @@
 """Serves trained models: a page for each, and an HTTP API.
 
-Takes any number of runs and exports of all families; NAME in URLs is a folder's name unless given.
-POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for launch.predict, and
-returns {"outputs": [...]}; /openapi.json describes the API. Requests that arrive together are one
-batch; on SIGTERM those in flight are answered. There is no password: without --host only this
-machine reaches the server (docs/serving.md). It needs the extra serve.
+Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
+folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
+launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
+arrive together are computed in batches. On SIGTERM the server answers those in flight. It has no
+password: without --host only this machine can reach it (docs/serving.md). It needs the extra serve.
 
 example:
   python -m launch.serve --demo --port 8000
@@ -89,7 +89,8 @@ def main(argv: list[str]) -> None:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m launch.serve", description=__doc__)
+    usage = "%(prog)s [--demo] [--workdir [NAME=]DIR] [--model [NAME=]DIR] [options]"
+    parser = Parser(prog="python -m launch.serve", usage=usage, description=__doc__)
     add = parser.add_argument
     _add_sources(parser)
     add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
