@@ -1,7 +1,6 @@
 """Times this suite and its peers in turn on the same batches, and writes the results."""
 
 import argparse
-import dataclasses
 import json
 import os
 import random
@@ -13,7 +12,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,7 @@ FIRST_PASS = (  # beside PyTorch
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Side:
+class Side(NamedTuple):
     """One side of a comparison.
 
     Attributes:
@@ -60,11 +59,10 @@ class Side:
     name: str
     python: Path
     worker: str
-    job: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    job: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclasses.dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """A computation that all sides do.
 
     Attributes:
@@ -81,7 +79,7 @@ class Measure:
     batches: Sequence[Batch]
     passes: int = 1
     counted: Sequence[str] = ()
-    job: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    job: Mapping[str, Any] = MappingProxyType({})
 
 
 def arguments(description: str, checkouts: Sequence[str] = ()) -> Parser:
@@ -225,9 +223,7 @@ def translations(batches: Sequence[Batch], job: Mapping[str, Any]) -> list[Measu
 
 def eager_and_compiled(side: Side) -> list[Side]:
     """A PyTorch side as it is, and by `torch.compile` with its defaults."""
-    compiled = dataclasses.replace(
-        side, name=f"{side.name}, compiled", job={**side.job, "compile": True}
-    )
+    compiled = side._replace(name=f"{side.name}, compiled", job={**side.job, "compile": True})
     return [side, compiled]
 
 

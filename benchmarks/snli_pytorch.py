@@ -1,7 +1,5 @@
 """`python -m benchmarks.snli_pytorch`: attentive convolution, ESIM and RE2, on SNLI."""
 
-import dataclasses
-
 from benchmarks.side_by_side import (
     FIRST_PASS,
     TORCH,
@@ -78,7 +76,7 @@ def main(argv: list[str]) -> None:
         name: {"checkout": str(getattr(args, name).absolute()), "words": words, "word_dim": 300}
         for name in PEERS
     }
-    light = dataclasses.replace(suite(LIGHT, overrides), name="suite, light")
+    light = suite(LIGHT, overrides)._replace(name="suite, light")
     peers = (
         side for name in PEERS for side in eager_and_compiled(Side(name, python, name, jobs[name]))
     )

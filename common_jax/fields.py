@@ -23,6 +23,7 @@ T = TypeVar("T")
 LARGEST = 2**31 - 1  # of int32 arrays
 FORMER = "former"
 _LIMIT = "limit"
+DERIVED = "derived"  # in the metadata of a field that no file has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +173,11 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], at: str = "") -> T:
       UserError: for an unknown key, a missing one without a default, or a value of the wrong type.
     """
     hints = field_types(kind)
-    fields_by_name = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    fields_by_name = {
+        field.name: field
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if DERIVED not in field.metadata
+    }
     values_by_name = {}
 
     # each value, converted to the type of its field

@@ -4,6 +4,12 @@ The sentences of each passage are replaced by paraphrases in which the answers a
 et al. 2018, section 3). Paraphrases come from two translators (runs or exports), into another
 language and back, or from a file with a line {"sentence": TEXT, "paraphrases": [TEXT, ...]} for
 each sentence. Those of translators are stored beside OUT, and the same command resumes from there.
+
+example:
+  python -m launch.augment --data train-v1.1.json --out en_fr.json --forward runs/en-fr \\
+    --backward runs/fr-en
+  python -m launch.train --config configs/qanet/squad.py \\
+    --config.data.train=train-v1.1.json,en_fr.json --config.data.weights=3,1
 """
 
 import argparse
@@ -19,16 +25,6 @@ from launch.arguments import Parser, natural, output_file, positive
 from launch.cli import command_line, configure_logging, run
 from launch.compiled import keep_compiled
 
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-example:
-  python -m launch.augment --data train-v1.1.json --out en_fr.json --forward runs/en-fr \\
-    --backward runs/fr-en
-  python -m launch.train --config configs/qanet/squad.py \\
-    --config.data.train=train-v1.1.json,en_fr.json --config.data.weights=3,1"""
-)
-
 
 def main(argv: list[str]) -> None:
     from qanet_jax.augmentation.relocation import THRESHOLD
@@ -41,7 +37,7 @@ def main(argv: list[str]) -> None:
         return value
 
     usage = "%(prog)s --data IN --out OUT [options]"
-    parser = Parser(prog="python -m launch.augment", usage=usage, description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.augment", usage=usage, description=__doc__)
     add = parser.add_argument
     add("--data", type=disk_path, required=True, metavar="IN", help="file in SQuAD's format")
     add("--out", type=output_file, required=True, help="file to write, in the same format")

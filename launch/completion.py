@@ -1,4 +1,13 @@
-"""Prints the script with which a shell completes commands, configs, systems and fields."""
+"""Prints the script with which a shell completes commands, configs, systems and fields.
+
+It completes conv-attention, the command of the installed package. The line for bash or zsh belongs
+into ~/.bashrc or ~/.zshrc.
+
+example:
+  source <(python -m launch.completion bash)
+  source <(python -m launch.completion zsh)
+  python -m launch.completion fish > ~/.config/fish/completions/conv-attention.fish
+"""
 
 import os
 import sys
@@ -9,21 +18,10 @@ from launch.arguments import Parser
 from launch.cli import CONSOLE, run
 
 SHELLS = ("bash", "zsh", "fish")
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-It completes conv-attention, the command of the installed package. The line for bash or zsh belongs
-into ~/.bashrc or ~/.zshrc.
-
-example:
-  source <(python -m launch.completion bash)
-  source <(python -m launch.completion zsh)
-  python -m launch.completion fish > ~/.config/fish/completions/conv-attention.fish"""
-)
 
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python -m launch.completion", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.completion", description=__doc__)
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=" | ".join(SHELLS))
     args = parser.parse_args(argv)
     import argcomplete

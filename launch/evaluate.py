@@ -1,4 +1,24 @@
-"""Scores a run's best checkpoint, a mean of its newest, an ensemble of runs, or a file."""
+"""Scores a run's best checkpoint, a mean of its newest, an ensemble of runs, or a file.
+
+Prints the metrics as JSON, and writes them and the predictions to eval/<split>.* in the run's
+folder. --average K writes to eval/<split>-average<K>.*, and options of decoding, such as a
+translator's --beam_size (--workdir RUN --help lists them), to eval/<split>-beam_size<N>.*. Several
+--workdir of one corpus are an ensemble, whose probabilities are averaged; it writes to
+eval/<split>-ensemble<N>.* of the first run. --data scores other files with the run's vocabulary;
+only these are prepared, and --config.data.KEY=VALUE describes them where they differ from the
+run's. --task squad scores answers without a run: a file {id: answer}, or a table of id and answer,
+as launch.predict writes it. Of questions with adversarial variants, ids ID-VARIANT, the worst
+counts with --adversarial, and always in the published files of adversarial SQuAD.
+--against RUN adds paired tests against another run, scored on the same examples: bootstrap and
+t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
+p-value, RESULT_difference this run's result minus the other's; its 95 % interval, and in
+RESULT_detectable the true difference detected with a power of 80 %, for all but BLEU and chrF.
+
+example:
+  python -m launch.evaluate --workdir runs/qanet/squad --data sample1k-HCVerifyAll.json
+  python -m launch.evaluate --workdir runs/snli1 --workdir runs/snli2 --against runs/snli0
+  python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json
+"""
 
 import argparse
 import contextlib
@@ -14,33 +34,9 @@ from launch.cli import configure_logging, run
 if TYPE_CHECKING:
     from common_jax.deploy.predictor import Option
 
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-Prints the metrics as JSON, and writes them and the predictions to eval/<split>.* in the run's
-folder. --average K writes to eval/<split>-average<K>.*, and options of decoding, such as a
-translator's --beam_size (--workdir RUN --help lists them), to eval/<split>-beam_size<N>.*. Several
---workdir of one corpus are an ensemble, whose probabilities are averaged; it writes to
-eval/<split>-ensemble<N>.* of the first run. --data scores other files with the run's vocabulary;
-only these are prepared, and --config.data.KEY=VALUE describes them where they differ from the
-run's. --task squad scores answers without a run: a file {id: answer}, or a table of id and answer,
-as launch.predict writes it. Of questions with adversarial variants, ids ID-VARIANT, the worst
-counts with --adversarial, and always in the published files of adversarial SQuAD.
-
---against RUN adds paired tests against another run, scored on the same examples: bootstrap and
-t-test (translation), equal proportions and McNemar's (labels), permutation (answers). p_TEST is the
-p-value, RESULT_difference this run's result minus the other's; its 95 % interval, and in
-RESULT_detectable the true difference detected with a power of 80 %, for all but BLEU and chrF.
-
-example:
-  python -m launch.evaluate --workdir runs/qanet/squad --data sample1k-HCVerifyAll.json
-  python -m launch.evaluate --workdir runs/snli1 --workdir runs/snli2 --against runs/snli0
-  python -m launch.evaluate --task squad --predictions answers.json --data dev-v1.1.json"""
-)
-
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python -m launch.evaluate", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.evaluate", description=__doc__)
     add = parser.add_argument
     text = "folder of the run; several for an ensemble"
     add("--workdir", action="append", metavar="RUN", help=text)

@@ -1,4 +1,21 @@
-"""Compares runs on one page: curves, scores with intervals, differences, speed."""
+"""Compares runs on one page: curves, scores with intervals, differences, speed.
+
+The page is self-contained (with Markdown, charts are files in a folder beside it). Runs of one
+family are compared with the first of them by the paired tests of launch.evaluate --against,
+translations also by n-grams, answers by type of question and length of answer, labels by confusion
+matrix and length of text. The paper's results are included if the config has them (paper.results).
+Examples where runs differ most are shown side by side, and the attention of the first two runs of a
+family in pictures, which need their checkpoints.
+
+With --every the page has all runs and sweeps at and below the folders, also those that begin later,
+with state, progress and time left of each at its head, without examples. It is written again while
+they train, until Ctrl-C, and reloads itself in a browser.
+
+example:
+  python -m launch.report runs/csan/quickstart runs/csan/narrow --out report.html
+  python -m launch.report sweeps/quickstart/trials/*/ --out report.md
+  python -m launch.report runs sweeps gs://BUCKET/runs --every 30 --out report.html
+"""
 
 import argparse
 import contextlib
@@ -19,29 +36,9 @@ _NICE = 5  # of the process that writes the page beside runs that train
 _REST = 9  # seconds of pause for each second of computing,
 _LONGEST = 4  # but at most so many times --every
 
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-The page is self-contained (with Markdown, charts are files in a folder beside it). Runs of one
-family are compared with the first of them by the paired tests of launch.evaluate --against,
-translations also by n-grams, answers by type of question and length of answer, labels by confusion
-matrix and length of text. The paper's results are included if the config has them (paper.results).
-Examples where runs differ most are shown side by side, and the attention of the first two runs of a
-family in pictures, which need their checkpoints.
-
-With --every the page has all runs and sweeps at and below the folders, also those that begin later,
-with state, progress and time left of each at its head, without examples. It is written again while
-they train, until Ctrl-C, and reloads itself in a browser.
-
-example:
-  python -m launch.report runs/csan/quickstart runs/csan/narrow --out report.html
-  python -m launch.report sweeps/quickstart/trials/*/ --out report.md
-  python -m launch.report runs sweeps gs://BUCKET/runs --every 30 --out report.html"""
-)
-
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python -m launch.report", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.report", description=__doc__)
     add = parser.add_argument
     text = "folders of runs, a baseline first; with --every also of runs and sweeps"
     add("runs", nargs="+", type=as_path, metavar="FOLDER", help=text)

@@ -2,14 +2,13 @@
 
 import collections
 import contextlib
-import dataclasses
 import datetime
 import itertools
 import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from common_jax.compare.runs import Run, labelled
 from common_jax.document import Cell, Report, Section, Table, shown, without_empty
@@ -30,8 +29,7 @@ _THREADS = 16  # for requests to a bucket
 _HEAD = ("run", "state", "done", "time left", "step", "loss", "dev", "best dev", "steps/s")
 
 
-@dataclasses.dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """The state of a run.
 
     Attributes:
@@ -126,10 +124,8 @@ class LivePage:
         process has found the log's last line."""
         folder = run.workdir
         files = (folder.config_file, folder.metrics_file, folder.checkpoints)
-        times = [folder_of(folder.path).modified(file.name) for file in files]
-        written = [seconds for seconds in times if seconds is not None]
-        if written:
-            return time.time() - max(written)
+        if written := max(map(_written, files)):
+            return time.time() - written
         lines, since = self._grown.get(str(folder.path), (-1, 0.0))
         if lines != len(run.lines):
             since = time.monotonic()

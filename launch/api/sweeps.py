@@ -12,7 +12,6 @@ from common_jax.io.atomic import writing
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
-from common_jax.training.task import Task
 from launch.api.comparison import write_page
 from launch.api.configs import Config, Overrides, checked
 from launch.api.live import LivePage
@@ -56,15 +55,13 @@ class Sweep:
     @property
     def unfinished(self) -> list[Trial]:
         """The trials that have neither finished nor been stopped."""
-        done = ("finished", "stopped")
-        pairs = zip(self.trials, self.statuses, strict=True)
-        return [trial for trial, status in pairs if status.state not in done]
+        return [trial for trial in self.trials if find(trial).state not in ("finished", "stopped")]
 
     @property
     def runs(self) -> dict[str, Run]:
         """The finished runs by the names of their trials."""
-        pairs = zip(self.trials, self.statuses, strict=True)
-        return {t.name: Run(t.workdir.path) for t, status in pairs if status.state == "finished"}
+        finished = [trial for trial in self.trials if find(trial).state == "finished"]
+        return {trial.name: Run(trial.workdir.path) for trial in finished}
 
     @property
     def varies(self) -> bool:
@@ -80,7 +77,13 @@ class Sweep:
     @property
     def caption(self) -> str:
         """Explains the charts' marks, followed by the paper's findings."""
-        return caption(self.charts, evaluation_class(_task_class(self.trials)).findings)
+        task = task_class(self.trials[0].config.task)
+        return caption(self.charts, evaluation_class(task).findings)
+
+    @property
+    def _figure(self) -> list[Element]:
+        charts = self.charts
+        return [*charts, self.caption] if charts else []
 
     def train(self, executor: Executor | None = None) -> None:
         """Trains the unfinished trials, each as a process, and writes results.csv. A trial that
@@ -105,7 +108,7 @@ class Sweep:
         file = self.folder / "report.html"
         with messages():
             page = LivePage([self.folder]).report()
-            figure = Section(self.metric, [*self.charts, self.caption] if self.charts else [])
+            figure = Section(self.metric, self._figure)
             head, *sections = page.sections
             shown = [section for section in (head, figure, *sections) if section.elements]
             write_page(file, Report(f"Sweep {self.folder.absolute().name}: {page.title}", shown))
@@ -119,16 +122,10 @@ class Sweep:
         cells: list[list[Cell]] = [
             [str(row[n]) if n in as_text and n in row else row.get(n) for n in head] for row in rows
         ]
-        pictures = self.charts
-        elements: list[Element] = [
-            *pictures,
-            *([self.caption] if pictures else []),
-            Table(head, cells),
-        ]
-        return to_fragment([Section(f"Sweep {self.folder}", elements)])
+        return to_fragment([Section(f"Sweep {self.folder}", [*self._figure, Table(head, cells)])])
 
 
-def plan_sweep(
+def sweep(
     config: str | Config,
     grid: Grid | Sequence[Axis] = (),
     overrides: Overrides = (),
@@ -138,8 +135,30 @@ def plan_sweep(
     seeds: int = 1,
     out: Folder,
     metric: str | None = None,
+    executor: Executor | None = None,
+    trains: bool = True,
 ) -> Sweep:
-    """As `sweep`, without training."""
+    """Trains a config with all combinations of some fields' values, and with several seeds.
+
+    The same call resumes a sweep; with more values or seeds it trains only the new ones.
+
+    Args:
+      config: a file, the name of an installed one, or a config.
+      grid: the values of each field, {"model.token_window": [3, 11]}, combined with those of all
+        others.
+      overrides: fields of all trials, as of `launch.api.config`.
+      zipped: fields that vary jointly, with equally many values.
+      systems: of the config file, an axis of the sweep.
+      seeds: number of seeds of each combination.
+      out: folder of the sweep.
+      metric: of the charts, SPLIT.NAME; None is dev's `train.best_metric`.
+      executor: this machine or Ray, and the number of concurrent trials; None is one at a time.
+      trains: whether the trials are trained, or only checked.
+
+    Raises:
+      UserError: for an invalid field or value, or a folder with other trials.
+      Interrupted: upon a request to stop; the same call resumes.
+    """
     folder = as_path(out)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out: {folder}: not a folder")
@@ -161,56 +180,18 @@ def plan_sweep(
         require_own_folders(trials)
     _require_metric(metric, trials, chosen.models)
     default = f"dev.{trials[0].config.train.best_metric}"
-    return Sweep(trials, folder, metric or default)
-
-
-def sweep(
-    config: str | Config,
-    grid: Grid | Sequence[Axis] = (),
-    overrides: Overrides = (),
-    *,
-    zipped: Grid | None = None,
-    systems: Sequence[str] = (),
-    seeds: int = 1,
-    out: Folder,
-    metric: str | None = None,
-    executor: Executor | None = None,
-) -> Sweep:
-    """Trains a config with all combinations of some fields' values, and with several seeds.
-
-    The same call resumes a sweep; with more values or seeds it trains only the new ones.
-
-    Args:
-      config: a file, the name of an installed one, or a config.
-      grid: the values of each field, {"model.token_window": [3, 11]}, combined with those of all
-        others.
-      overrides: fields of all trials, as of `launch.api.config`.
-      zipped: fields that vary jointly, with equally many values.
-      systems: of the config file, an axis of the sweep.
-      seeds: number of seeds of each combination.
-      out: folder of the sweep.
-      metric: of the charts, SPLIT.NAME; None is dev's `train.best_metric`.
-      executor: this machine or Ray, and the number of concurrent trials; None is one at a time.
-
-    Raises:
-      UserError: for an invalid field or value, or a folder with other trials.
-      Interrupted: upon a request to stop; the same call resumes.
-    """
-    planned = plan_sweep(
-        config,
-        grid,
-        overrides,
-        zipped=zipped,
-        systems=systems,
-        seeds=seeds,
-        out=out,
-        metric=metric,
-    )
-    planned.train(executor)
-    if planned.charts:
-        planned.write_figure()
-    planned.write_page()
+    planned = Sweep(trials, folder, metric or default)
+    if trains:
+        planned.train(executor)
+        if planned.charts:
+            planned.write_figure()
+        planned.write_page()
     return planned
+
+
+def plan_sweep(*args: Any, **options: Any) -> Sweep:
+    """As `sweep`, without training."""
+    return sweep(*args, **options, trains=False)
 
 
 def _axis(fields: Grid) -> Axis:
@@ -220,10 +201,6 @@ def _axis(fields: Grid) -> Axis:
         raise UserError(f"{' '.join(counts)}: equally many values, at least one, not {counts}")
     rows = zip(*fields.values(), strict=True)
     return Axis(tuple(fields), tuple(tuple(map(str, row)) for row in rows))
-
-
-def _task_class(trials: Sequence[Trial]) -> type[Task]:
-    return task_class(trials[0].config.task)
 
 
 def _require_metric(metric: str | None, trials: Sequence[Trial], models: OpenedSources) -> None:

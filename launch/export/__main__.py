@@ -1,23 +1,5 @@
-"""Exports a trained model as a folder that can be used without its run."""
+"""Exports a trained model as a folder that can be used without its run.
 
-import argparse
-import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from common_jax.deploy import hub
-from launch.arguments import Parser, add_options, early_arguments, folder, option_values, positive
-from launch.cli import command_line, configure_logging, run, spelled
-
-if TYPE_CHECKING:
-    from common_jax.deploy.predictor import Option, Predictor
-
-OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
-MOST = 1000  # hypotheses or answers; more would not fit into memory
-
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
 Writes tokenizer or vocabulary, config, parameters, checksums and a model card (README.md) into a
 new folder, in one of these formats:
 
@@ -34,8 +16,23 @@ Exports the best checkpoint; for a run with train.ema_decay, its moving average.
 
 example:
   python -m launch.export --workdir runs/csan/quickstart --out exports/translator
-  python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt"""
-)
+  python -m launch.predict --model exports/translator --beam_size 1 < sentences.txt
+"""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from common_jax.deploy import hub
+from launch.arguments import Parser, add_options, early_arguments, folder, option_values, positive
+from launch.cli import command_line, configure_logging, run, spelled
+
+if TYPE_CHECKING:
+    from common_jax.deploy.predictor import Option, Predictor
+
+OLDEST_JAX = "0.10.2"  # oldest supported version; newer ones can read its programs
+MOST = 1000  # hypotheses or answers; more would not fit into memory
 
 
 def main(argv: list[str]) -> None:
@@ -101,7 +98,7 @@ def main(argv: list[str]) -> None:
 def _parser(
     formats: Sequence[str], options: Sequence["Option"], decoding: Sequence["Option"]
 ) -> Parser:
-    parser = Parser(prog="python -m launch.export", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.export", description=__doc__)
     add = parser.add_argument
     add("--workdir", required=True, metavar="RUN", help="folder of the run")
     add("--out", required=True, type=folder, metavar="DIR", help="folder to write, a new one")

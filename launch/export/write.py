@@ -1,6 +1,5 @@
 """Exports the model of a run: writes the folder that `common_jax.deploy.format` reads."""
 
-import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,44 +29,13 @@ from common_jax.errors import UserError
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
 from common_jax.io.json_files import read_json
-from common_jax.io.paths import AnyPath, as_path
+from common_jax.io.paths import as_path
 from common_jax.io.storage import folder_of
 from common_jax.training.config import read_task
 from common_jax.training.mesh import make_mesh
-from common_jax.training.scored_run import ScoredRun
 from common_jax.versions import versions
-from launch.export.card import Origin, model_card
-from launch.export.shareable import shareable
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportRequest:
-    """What is exported, and how.
-
-    Attributes:
-      workdir: of the run.
-      out: the folder to write, a new one.
-      format: one of `FORMATS`, or of the predictor's `formats`.
-      average, ema: which parameters, as for `read_parameters`.
-      choices: for "stablehlo", static arguments of the programs, such as {"beam_size": [4, 1]};
-        empty for `Service.programs`.
-      decoding: options of decoding that replace the run's, such as {"length_penalty": 1.0}.
-      dtype: in which the weights are stored; "" for the format's default.
-      command, license: for the card (`Origin`).
-      name: by which the card loads it; "" for the folder.
-    """
-
-    workdir: ScoredRun
-    out: AnyPath
-    format: str = FORMATS[0]
-    average: int = 1
-    ema: bool | None = None
-    choices: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=dict)
-    decoding: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    dtype: str = ""
-    command: str = ""
-    license: str = ""
-    name: str = ""
+from launch.export.card import model_card
+from launch.export.request import ExportRequest, shareable
 
 
 def export(request: ExportRequest) -> Manifest:
@@ -190,9 +158,7 @@ def _write_files(
             serve = functools.partial(service.serve, **static)
             (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, service.inputs))
 
-    name = request.name or str(request.out)
-    origin = Origin(request.workdir, parameters, request.command, name, request.license)
-    card = model_card(service, manifest, origin, library)
+    card = model_card(request, service, parameters, manifest, library)
     (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
 
 

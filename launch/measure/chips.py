@@ -5,14 +5,13 @@ NVIDIA's data sheets (A100 80GB SXM, H100 SXM, H200 SXM, B200 in HGX), and for `
 configurations in XLA's repository (xla/backends/gpu/target_config/specs).
 """
 
-import dataclasses
 from collections.abc import Mapping
+from typing import NamedTuple
 
 GIB = 2**30
 
 
-@dataclasses.dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """The properties of a GPU that XLA's compiler needs.
 
     Attributes:
@@ -34,8 +33,7 @@ class Gpu:
     clock: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Chip:
+class Chip(NamedTuple):
     """One JAX device.
 
     Attributes:

@@ -45,15 +45,14 @@ def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dic
     """
     inference = not any(map(is_packed, configs.values()))
     args = argparse.Namespace(steps=steps, inference=inference, parts=False, profile=None)
-    return {name: timer.rounds for name, timer in timed(configs, args, ROUNDS).items()}
+    return {name: timer.rounds for name, timer in timed(configs, args).items()}
 
 
-def timed(
-    configs: Mapping[str, Any], args: argparse.Namespace, rounds: int
-) -> dict[str, "StepTimer"]:
+def timed(configs: Mapping[str, Any], args: argparse.Namespace) -> dict[str, "StepTimer"]:
     """Times configs in turn, by the names of their columns, after compiling several at a time.
 
-    A config named "" has a column for each number of steps a call: 1 and `train.steps_per_call`.
+    A config named "" has a column for each number of steps a call, 1 and `train.steps_per_call`,
+    which are timed once.
     """
     keep_freed_memory()
     columns = {}
@@ -71,7 +70,7 @@ def timed(
     order = list(timers.values())
     for timer in order:
         timer.warm_up()
-    for number in range(rounds):
+    for number in range(1 if "" in configs else ROUNDS):
         random.Random(number).shuffle(order)
         for timer in order:
             timer.time()
@@ -163,34 +162,21 @@ class StepTimer:
                 compiled[shapes] = pool.submit(traced.lower().compile)
             self.programs = {shapes: future.result() for shapes, future in compiled.items()}
             seconds = time.perf_counter() - start
-            predictors = {
-                shapes: pool.submit(self.predict_step.lower(self.state.params, batch).compile)
-                for shapes, batch in self._inputs().items()
-            }
-        self.predict_programs = {shapes: future.result() for shapes, future in predictors.items()}
-
-        # what they took
         self.values |= {"shapes": len(self.programs), "compile_seconds": seconds}
         temporary = [p.memory_analysis().temp_size_in_bytes for p in self.programs.values()]
         self.values["temporary_mib"] = max(temporary) / 2**20
 
     def warm_up(self) -> None:
-        """Runs each program once."""
+        """Runs each program once; those of predictions are compiled then."""
         for shapes, group in self._groups.items():
             program = self.programs[shapes]
             self.state, metrics = program(self.state, self._place(group), self.key)
             jax.block_until_ready(metrics)
-        for batch in self._inputs().values():
-            jax.block_until_ready(self._predict(batch))
+            for batch in group if self._args.inference else ():
+                self._predict(put_batch(batch, self.mesh))
 
-    def _inputs(self) -> dict[Any, Any]:
-        """A batch of each shape of the timed predictions, placed; none without `--inference`."""
-        groups = self._groups.values() if self._args.inference else ()
-        batches = {_shapes([batch]): batch for group in groups for batch in group}
-        return {shapes: put_batch(batch, self.mesh) for shapes, batch in batches.items()}
-
-    def _predict(self, batch: Any) -> Any:
-        return self.predict_programs[_shapes([batch])](self.state.params, batch)
+    def _predict(self, batch: Any) -> None:
+        jax.block_until_ready(self.predict_step(self.state.params, batch))
 
     def time(self) -> None:
         """Times one round of steps."""
@@ -276,7 +262,7 @@ class StepTimer:
         inputs = [put_batch(batch, self.mesh) for batch in batches]
         start = time.perf_counter()
         for batch in inputs:
-            jax.block_until_ready(self._predict(batch))
+            self._predict(batch)
         seconds = time.perf_counter() - start
         real = sum(float(self.task.count_units(batch)[0]) for batch in batches)
         return {

@@ -95,20 +95,17 @@ def to_html(report: Report, every: float | None = None) -> str:
 def to_fragment(sections: Sequence[Section]) -> str:
     """Sections as HTML for the output of a notebook, in the colours around it."""
     names = (f"notebook{number}" for number in range(10**9))
-    shown = [
-        section_html(section, names, inherits=True) for section in sections if section.elements
-    ]
+    shown = [section_html(section, names) for section in sections if section.elements]
     return "\n".join(
         [f'<div class="{_NOTEBOOK}"><style>{_NOTEBOOK_STYLE}</style>', *shown, "</div>"]
     )
 
 
-def section_html(section: Section, names: Iterator[str], *, inherits: bool = False) -> str:
+def section_html(section: Section, names: Iterator[str]) -> str:
     """A section as HTML, which needs `STYLE`.
 
     Args:
       names: of its pictures, unique in a page.
-      inherits: whether pictures have the colours around them.
     """
     lines = [f"<section><h2>{html.escape(section.title)}</h2>"]
     in_charts = False
@@ -117,7 +114,7 @@ def section_html(section: Section, names: Iterator[str], *, inherits: bool = Fal
             in_charts = not in_charts
             lines.append('<div class="charts">' if in_charts else "</div>")
         if isinstance(element, Picture):
-            lines.append(_chart(element, next(names), inherits))
+            lines.append(_chart(element, next(names)))
         elif isinstance(element, Table):
             lines.append(_table(element))
         else:
@@ -125,11 +122,11 @@ def section_html(section: Section, names: Iterator[str], *, inherits: bool = Fal
     return "\n".join([*lines, *(["</div>"] if in_charts else []), "</section>"])
 
 
-def _chart(chart: Picture, name: str, inherits: bool) -> str:
+def _chart(chart: Picture, name: str) -> str:
     label = html.escape(f"{chart.title}: {chart.y_label} against {chart.x_label}", quote=True)
     caption = f"<figcaption>{html.escape(chart.note)}</figcaption>" if chart.note else ""
     drawn = [chart] if isinstance(chart, Chart) else chart
-    picture = charts.svg(drawn, name, inherits=inherits)
+    picture = charts.svg(drawn, name, inherits=True)
     return f'<figure role="img" aria-label="{label}">{picture}{caption}</figure>'
 
 

@@ -2,21 +2,20 @@
 
 import dataclasses
 import functools
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from common_jax.compare.evaluation import Evaluation, evaluation_of
 from common_jax.compare.runs import Run
-from common_jax.document import Cell, Chart, Element, Report, Section, Table
+from common_jax.document import Cell, Chart, Element, Report, Section, Series, Table
 from common_jax.errors import UserError
 from common_jax.training.identity import SEED
 from common_jax.training.scored_run import devices, not_finite
 from common_jax.training.task import Task
-from launch.pages import curves
 from launch.pages.examples import example_sections
 from launch.pages.mistakes import mistake_sections
-from launch.pages.settings import differing_settings
 from launch.seeds import interval_of_means
 
 
@@ -46,7 +45,7 @@ def report(
 
     # sections of each family
     for family, members in families.items():
-        name = curves.task_title(family.__name__)
+        name = _title(family)
         sections.append(Section(f"{name}: settings", _settings(members)))
         chosen = split or members[0].task.splits[-1]
         scored = [run for run in members if run.workdir.is_scored(chosen)]
@@ -61,7 +60,7 @@ def report(
             compared += mistake_sections(evaluations)
             sections += [dataclasses.replace(s, title=f"{name}: {s.title}") for s in compared]
 
-    title = ", ".join(curves.task_title(family.__name__) for family in families)
+    title = ", ".join(_title(family) for family in families)
     return Report(title, [s for s in sections if s.elements])
 
 
@@ -139,9 +138,17 @@ def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 def _settings(runs: Sequence[Run]) -> list[Element]:
     """The fields in which runs of one family differ, and the command of each run."""
-    table = differing_settings({run.label: run.fields for run in runs})
+    names = dict.fromkeys(name for run in runs for name in run.fields)
+    texts = {name: [str(run.fields.get(name, "-")) for run in runs] for name in names}
+    differing = {name: values for name, values in texts.items() if len({*values}) > 1}
+    columns = {"run": [run.label for run in runs], **differing}
+    table = [[name, *values] for name, values in columns.items()]
+    if len(differing) > len(runs):  # prefer a long table to a wide one
+        table[0][0] = "field"
+    else:
+        table = [[*row] for row in zip(*table, strict=True)]
     commands = [f"{r.label}: {r.result['command']}" for r in runs if r.result.get("command")]
-    return [*([table] if table else []), *commands]
+    return [*([Table(table[0], table[1:])] if differing else []), *commands]
 
 
 def scores(runs: Sequence[Run]) -> list[Table]:
@@ -225,5 +232,39 @@ def _learning(runs: Sequence[Run], most: int | None) -> list[Element]:
 
 
 def learning_curves(runs: Sequence[Run]) -> list[Chart]:
-    """`curves.learning_curves` by the metric that selects the first run's checkpoint."""
-    return curves.learning_curves(runs, runs[0].task.config.train.best_metric)
+    """Training loss; the metric that selects the first run's checkpoint, by steps and minutes; the
+    loss on dev."""
+    metric = runs[0].task.config.train.best_metric
+    charts = [
+        _curve(runs, "Training", "step", "loss (nats)", "loss", None),
+        _curve(runs, "Validation", "step", f"dev {metric}", metric, "dev"),
+        _curve(runs, "Validation by time", "minutes", f"dev {metric}", metric, "dev"),
+    ]
+    if metric != "nll":
+        charts.append(_curve(runs, "Validation loss", "step", "dev nll (nats)", "nll", "dev"))
+    return [chart for chart in charts if any(len(series.x) > 1 for series in chart.series)]
+
+
+def _curve(runs: Sequence[Run], title: str, x: str, y: str, name: str, split: str | None) -> Chart:
+    """A metric in the lines of a split of each run's log, by x: "step" or "minutes".
+
+    Args:
+      split: None for the lines of training.
+    """
+    series = []
+    for run in runs:
+        lines = [
+            line
+            for line in run.lines
+            if line.get("split") == split and {name, "wall_seconds"} <= line.keys()
+        ]
+        positions = [line["step"] if x == "step" else line["wall_seconds"] / 60 for line in lines]
+        if lines:
+            series.append(Series(run.label, positions, [line[name] for line in lines]))
+    few = all(len(line.x) < 30 for line in series)
+    return Chart(title, x, y, series, "points" if few else "lines")
+
+
+def _title(family: type[Task]) -> str:
+    """The name of a task's class as a title: "Span extraction"."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()

@@ -1,4 +1,19 @@
-"""Compiles a training step for absent TPUs and GPUs: memory, arithmetic and times."""
+"""Compiles a training step for absent TPUs and GPUs: memory, arithmetic and times.
+
+A topology is CHIP:SHAPE, the devices of a slice of TPUs (v5e:4x4, v5p:2x2x1) or the number of GPUs
+(h100:8; eight a machine). It needs the extra `tpu` or `cuda`, but no such device. A shape gives the
+sizes of a batch: its rows, then lengths (source and target for translation, passage and question
+for reading, the texts for classification; packed batches have rows only). Without --shape, each
+shape of the prepared corpus is planned.
+
+Memory and collectives are the compiler's exact numbers. The rest is an estimate: each time is at
+the maker's peak rate, a GPU's kernels are chosen without timing, and bytes accessed, by XLA's cost
+analysis, include a GPU's cache and a TPU's on-chip memory, and the body of a loop once.
+
+example:
+  python -m launch.plan --config configs/csan/wmt14_ende.py:big --topology v5e:4x4 --shape 512,32,32
+  python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64
+"""
 
 import argparse
 import os
@@ -13,30 +28,11 @@ from launch.measure.chips import CHIPS, GIB
 from launch.plan.topology import ENVIRONMENT, topology, topology_devices
 from launch.text_table import table
 
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-
-A topology is CHIP:SHAPE, the devices of a slice of TPUs (v5e:4x4, v5p:2x2x1) or the number of GPUs
-(h100:8; eight a machine). It needs the extra `tpu` or `cuda`, but no such device. A shape gives the
-sizes of a batch: its rows, then lengths (source and target for translation, passage and question
-for reading, the texts for classification; packed batches have rows only). Without --shape, each
-shape of the prepared corpus is planned.
-
-Memory and collectives are the compiler's exact numbers. The rest is an estimate: each time is at
-the maker's peak rate, a GPU's kernels are chosen without timing, and bytes accessed, by XLA's cost
-analysis, include a GPU's cache and a TPU's on-chip memory, and the body of a loop once.
-
-example:
-  python -m launch.plan --config configs/csan/wmt14_ende.py:big --topology v5e:4x4 --shape 512,32,32
-  python -m launch.plan --config configs/csan/wmt14_ende.py --topology h100:8 --shape 3072,64,64"""
-)
-
 _LESS_MEMORY = "fewer rows, train.accumulate, mesh.fsdp over more devices or bfloat16 need less"
 
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python -m launch.plan", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.plan", description=__doc__)
     add_config(parser, "set a field: --config.mesh.fsdp=4")
     add = parser.add_argument
     add(

@@ -4,7 +4,8 @@ import dataclasses
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,14 +17,8 @@ if TYPE_CHECKING:
 
     from common_jax.training.task import Task
 
-_MEASURES = (
-    *("GFLOP", "accessed GB", "sent GB", "arithmetic ms", "memory ms", "links ms"),
-    *("use at most %", "compile s"),
-)
 
-
-@dataclasses.dataclass(frozen=True)
-class CompilePlan:
+class CompilePlan(NamedTuple):
     """Cost of a training step for each device.
 
     Attributes:
@@ -47,7 +42,7 @@ class CompilePlan:
     bytes_accessed: float = 0
     loops: int = 0
     collectives: Sequence[Collective] = ()
-    seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    seconds: Mapping[str, float] = MappingProxyType({})
 
     @property
     def label(self) -> str:
@@ -95,20 +90,20 @@ class CompilePlan:
             "of GiB": self.chip.memory / GIB,
         }
         if not self.fits:
-            return cells | dict.fromkeys(_MEASURES)
+            return cells
 
         # each time at its peak rate; a step takes at least the longest
         busy = {name: self.seconds.get(name) for name in ("arithmetic", "memory", "links")}
         longest = max(filter(None, busy.values()))
-        values = (
-            self.flops / 1e9,
-            self.bytes_accessed / 1e9,
-            self.sent / 1e9,
-            *(None if seconds is None else 1e3 * seconds for seconds in busy.values()),
-            100 * self.seconds["arithmetic"] / longest,
-            self.seconds["compile"],
-        )
-        return cells | dict(zip(_MEASURES, values, strict=True))
+        return {
+            **cells,
+            "GFLOP": self.flops / 1e9,
+            "accessed GB": self.bytes_accessed / 1e9,
+            "sent GB": self.sent / 1e9,
+            **{f"{name} ms": seconds and 1e3 * seconds for name, seconds in busy.items()},
+            "use at most %": 100 * self.seconds["arithmetic"] / longest,
+            "compile s": self.seconds["compile"],
+        }
 
 
 def compile_plan(
@@ -140,17 +135,14 @@ def compile_plan(
         if needed is None:
             raise
         size = int(float(needed[1]) * 2 ** (10 * (1 + "KMGT".index(needed[2]))))
-        return dataclasses.replace(
-            plan, memory_bytes={"arguments": 0, "temporaries": size, "code": 0}
-        )
+        return plan._replace(memory_bytes={"arguments": 0, "temporaries": size, "code": 0})
     seconds = time.perf_counter() - begin
 
     # what it needs, computes and exchanges
     memory = compiled.memory_analysis()
     arguments = memory.argument_size_in_bytes + memory.output_size_in_bytes
     text = compiled.as_text()
-    plan = dataclasses.replace(
-        plan,
+    plan = plan._replace(
         memory_bytes={
             "arguments": arguments - memory.alias_size_in_bytes,
             "temporaries": memory.temp_size_in_bytes,
@@ -170,7 +162,7 @@ def compile_plan(
     }
     if chip.gpu:  # a TPU's kernels mostly read and write on the chip
         times["memory"] = plan.bytes_accessed / chip.bandwidth
-    return dataclasses.replace(plan, seconds=times)
+    return plan._replace(seconds=times)
 
 
 def _cost_analysis(compiled: Any) -> Mapping[str, float]:

@@ -1,4 +1,18 @@
-"""Applies a trained model to lines or to a table, and prints or writes its predictions."""
+"""Applies a trained model to lines or to a table, and prints or writes its predictions.
+
+Reads the lines of standard input, and answers each when it is complete, or a file. A translator
+reads text; a question answerer JSON, {"context": ..., "question": ...}, or one question about a
+file; a classifier texts, or pairs separated by a tab. A line may also be a JSON object of the
+texts. --input reads tables too; --output FILE.csv and FILE.jsonl keep all their columns. A line
+that cannot be used has {"error": ...} at its place, or for plain text an empty line and a message;
+the others are answered, and the status is 2. Each model has options: --workdir RUN --help.
+
+example:
+  echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
+  python -m launch.predict --workdir runs/qanet/squad --context FILE --question 'Who was it?'
+  python -m launch.predict --workdir runs/attconv/snli --input pairs.csv \\
+    --columns first=premise,second=hypothesis --output labelled.csv
+"""
 
 import argparse
 import contextlib
@@ -28,23 +42,6 @@ from launch.compiled import keep_compiled
 if TYPE_CHECKING:
     from common_jax.deploy.predictor import Option, Predictor
     from launch.predict.records import Record, Records, Results
-
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-Reads the lines of standard input, and answers each when it is complete, or a file. A translator
-reads text; a question answerer JSON, {"context": ..., "question": ...}, or one question about a
-file; a classifier texts, or pairs separated by a tab. A line may also be a JSON object of the
-texts. --input reads tables too; --output FILE.csv and FILE.jsonl keep all their columns. A line
-that cannot be used has {"error": ...} at its place, or for plain text an empty line and a message;
-the others are answered, and the status is 2. Each model has options: --workdir RUN --help.
-
-example:
-  echo "A man rides a horse." | python -m launch.predict --workdir runs/csan/multi30k
-  python -m launch.predict --workdir runs/qanet/squad --context FILE --question 'Who was it?'
-  python -m launch.predict --workdir runs/attconv/snli --input pairs.csv \\
-    --columns first=premise,second=hypothesis --output labelled.csv"""
-)
 
 
 def main(argv: list[str]) -> None:
@@ -76,12 +73,12 @@ def main(argv: list[str]) -> None:
 
     records, waits = _records(args, predictor)
     with _results(args.output, records, predictor) as results:
-        _answer(predictor, records, results, waits=waits, stops=args.on_bad_line == "stop")
+        _answer(predictor, records.rows, results, waits=waits, stops=args.on_bad_line == "stop")
 
 
 def _parser() -> Parser:
     """The arguments of every model; those of its predictor are added."""
-    parser = Parser(prog="python -m launch.predict", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.predict", description=__doc__)
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--workdir", metavar="RUN", help="folder of the run")
     group.add_argument("--model", metavar="DIR", help="folder or name of an export")

@@ -1,9 +1,7 @@
 """Records for a predictor, from lines or tables, and their results as lines, CSV or JSON lines."""
 
-import abc
 import csv
 import dataclasses
-import functools
 import io
 import json
 import math
@@ -38,52 +36,40 @@ class Record(NamedTuple):
     columns: Mapping[str, Any]
 
 
-class Records(abc.ABC):
+class Records(NamedTuple):
     """The inputs of a file or stream.
 
     Attributes:
-      header: the names of the columns if all rows have the same, as in CSV; else empty.
+      rows: in order; one that cannot be read is `Unanswered`.
+      header: the names of the columns if all rows have the same, as in CSV, none of an empty file;
+        else None.
+      names: of columns that some rows may have, as far as they are known.
     """
 
-    header: Sequence[str] = ()
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The names of columns that some rows may have, as far as they are known."""
-        return self.header
-
-    @abc.abstractmethod
-    def __iter__(self) -> Iterator[Record]:
-        """The records in order; a row that cannot be read is `Unanswered`."""
+    rows: Iterator[Record]
+    header: Sequence[str] | None = None
+    names: Sequence[str] = ()
 
 
-@dataclasses.dataclass
-class LineRecords(Records):
+def _line_rows(lines: Iterable[bytes], place: str, schema: Schema) -> Iterator[Record]:
     """Lines: texts as the predictor reads them, or JSON objects with the texts' names.
 
-    Attributes:
-      lines: bytes.
+    Args:
       place: their location for messages.
     """
-
-    lines: Iterable[bytes]
-    place: str
-    schema: Schema
-
-    def __iter__(self) -> Iterator[Record]:
-        for number, line in enumerate(self.lines, start=1):
-            location = Location(self.place, number)
-            try:
-                text = decode_line(line.rstrip(b"\r\n"), self.place, number)
-                text = text.removeprefix("\ufeff") if number == 1 else text
-            except UserError as error:
-                yield Record(Input(location, Unanswered(str(error))), {})
-                continue
-            columns = object_in(text)
-            if columns is None and self.schema.line != "json":
-                texts = text.split("\t") if self.schema.line == "tab" else [text]
-                columns = {t.name: part for t, part in zip(self.schema.texts, texts, strict=False)}
-            yield Record(Input(location, text), columns or {})
+    for number, line in enumerate(lines, start=1):
+        location = Location(place, number)
+        try:
+            text = decode_line(line.rstrip(b"\r\n"), place, number)
+            text = text.removeprefix("\ufeff") if number == 1 else text
+        except UserError as error:
+            yield Record(Input(location, Unanswered(str(error))), {})
+            continue
+        columns = object_in(text)
+        if columns is None and schema.line != "json":
+            texts = text.split("\t") if schema.line == "tab" else [text]
+            columns = {t.name: part for t, part in zip(schema.texts, texts, strict=False)}
+        yield Record(Input(location, text), columns or {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,49 +101,46 @@ class _Collected(BadExamples):
         self.reasons.append(f"{location}: {reason}")
 
 
-@dataclasses.dataclass
-class TableRecords(Records):
-    """The rows of a table in any format of `common_jax.data.tables`."""
+def _table_records(table: InputTable, schema: Schema) -> Records:
+    """The rows of a table in any format of `common_jax.data.tables`.
 
-    table: InputTable
-    schema: Schema
+    Raises:
+      UserError: for a table of texts with several columns of one name.
+    """
+    # The columns; those of JSON, and without a header, are the first row's.
+    names = table.content.table.names
+    first = None if names else next(table.content.table.rows(BadExamples("skip")), None)
+    names = names if first is None else [*first.value]
+    if table.has_objects:
+        return Records(_table_rows(table, schema), None, names)
 
-    @functools.cached_property
-    def header(self) -> Sequence[str]:  # type: ignore[override]
-        """The names of the columns; none for a table of objects."""
-        if self.table.has_objects:
-            return ()
-        for name in (names := self.names):
-            several = f"{self.table.path}: several columns are named {name!r}; rename one of them"
-            require(names.count(name) == 1, several)
-        return names
+    for name in names:
+        several = f"{table.path}: several columns are named {name!r}; rename one of them"
+        require(names.count(name) == 1, several)
+    return Records(_table_rows(table, schema, len(names)), names, names)
 
-    @functools.cached_property
-    def names(self) -> Sequence[str]:  # type: ignore[override]
-        """As the base class; of JSON, and without a header, from the first rows."""
-        table = self.table.content.table
-        first = next(table.rows(BadExamples("skip")), None) if not table.names else None
-        return table.names if first is None else list(first.value)
 
-    def __iter__(self) -> Iterator[Record]:
-        collected = _Collected()
-        width = len(self.header)
-        for node in self.table.content.table.rows(collected):
-            yield from _unread_rows(collected)
-            columns = node.value if isinstance(node.value, dict) else {}
-            value: Mapping[str, Any] | Unanswered
-            try:
-                value = {**self.table.read_fields(node), **self._identity(columns)}
-                if width and len(columns) > width:
-                    value = Unanswered(f"{node.place}: {len(columns)} columns, not {width}")
-            except UserError as error:
-                value = Unanswered(str(error))
-            yield Record(Input(node.place, value), columns)
+def _table_rows(table: InputTable, schema: Schema, width: int = 0) -> Iterator[Record]:
+    """The rows of a table.
+
+    Args:
+      width: number of its columns, if all rows have the same.
+    """
+    collected = _Collected()
+    for node in table.content.table.rows(collected):
         yield from _unread_rows(collected)
-
-    def _identity(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """The id of a row, for predictors whose lines can have one."""
-        return _id_field(columns) if self.schema.line == "json" else {}
+        columns = node.value if isinstance(node.value, dict) else {}
+        value: Mapping[str, Any] | Unanswered
+        try:
+            value = table.read_fields(node)
+            if schema.line == "json":  # the lines of its predictors can have an id
+                value = {**value, **_id_field(columns)}
+            if width and len(columns) > width:
+                value = Unanswered(f"{node.place}: {len(columns)} columns, not {width}")
+        except UserError as error:
+            value = Unanswered(str(error))
+        yield Record(Input(node.place, value), columns)
+    yield from _unread_rows(collected)
 
 
 def _id_field(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,26 +157,20 @@ def _unread_rows(collected: _Collected) -> Iterator[Record]:
         yield Record(Input("", Unanswered(collected.reasons.pop(0))), {})
 
 
-@dataclasses.dataclass
-class SquadRecords(Records):
+def _squad_rows(path: Path) -> Iterator[Record]:
     """The questions of a JSON file of SQuAD's form, with or without answers, in order."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[Record]:
-        for article in read_json(self.path).nodes("data"):
-            for paragraph in article.nodes("paragraphs"):
-                for node in paragraph.nodes("qas"):
-                    columns = node.value if isinstance(node.value, dict) else {}
-                    value: Mapping[str, Any] | Unanswered
-                    try:
-                        context = paragraph.get("context", str)
-                        question = node.get("question", str)
-                        value = {"context": context, "question": question}
-                        value |= _id_field(columns)
-                    except UserError as error:
-                        value = Unanswered(str(error))
-                    yield Record(Input(node.place, value), columns)
+    for article in read_json(path).nodes("data"):
+        for paragraph in article.nodes("paragraphs"):
+            for node in paragraph.nodes("qas"):
+                columns = node.value if isinstance(node.value, dict) else {}
+                value: Mapping[str, Any] | Unanswered
+                try:
+                    context = paragraph.get("context", str)
+                    question = node.get("question", str)
+                    value = {"context": context, "question": question, **_id_field(columns)}
+                except UserError as error:
+                    value = Unanswered(str(error))
+                yield Record(Input(node.place, value), columns)
 
 
 def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes = "auto") -> Records:
@@ -207,41 +184,72 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes = "aut
       UserError: for a table whose columns are not known.
     """
     if not columns and ending(path) not in ENDINGS:
-        return LineRecords(read_raw_lines(path), str(path), schema)
+        return Records(_line_rows(read_raw_lines(path), str(path), schema))
     names = [text.name for text in schema.texts]
     if not columns and names == ["context", "question"] and is_squad(path):
-        return SquadRecords(path)
+        return Records(_squad_rows(path))
     layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
     by_field = parse_columns(columns, names, key=COLUMNS)
     options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes}
     table = InputTable(path, (layout,), by_field, reads_all=True, **options)
-    _ = table.content
-    return TableRecords(table, schema)
+    return _table_records(table, schema)
 
 
 def stream_records(file: io.BufferedIOBase, place: str, schema: Schema) -> Records:
     """The records of an open file of lines."""
-    return LineRecords(lines_of(file, place), place, schema)
+    return Records(_line_rows(lines_of(file, place), place, schema))
 
 
-class Results(abc.ABC):
+class Results:
     """Writes the result of each record.
 
+    Lines have the answers; an error is a JSON object, or if answers are plain text an empty line
+    and a message on standard error. A row of "jsonl" or "csv" has the record's columns, and the
+    answer's fields or "error" under names that no column has. CSV's values that are no texts or
+    numbers are JSON, and its errors before the first answer wait for the header.
+
     Args:
-      names: of `Records`, which the answers' fields do not use.
+      form: "jsonl", "csv", or None for lines.
+      columns: names of columns that records may have; for "csv" of all.
     """
 
-    def __init__(self, file: Any, schema: Schema, names: Sequence[str] = ()):
+    def __init__(self, file: Any, schema: Schema, form: str | None, columns: Sequence[str]):
         self._file = file
         self._schema = schema
-        self._columns = names
+        self._form = form
+        self._columns = columns
+        self._head = list[str]()
+        self._waiting = list[dict[str, Any]]()
 
-    @abc.abstractmethod
     def write(self, record: Record, result: Answer | Unanswered) -> None:
         """Writes a result."""
+        if self._form is None:
+            self._print(self._line(result))
+            return
+        fields = self._fields(record, result)
+        row = {**record.columns, **fields}
+        if self._form == "jsonl":
+            self._print(json.dumps(_finite(row), ensure_ascii=False, default=str))
+            return
+        self._waiting.append(row)
+        if self._head or not isinstance(result, Unanswered):
+            self._write_waiting(fields)
 
-    def close(self) -> None:  # noqa: B027 (not all have something to do)
-        """Writes what is still pending."""
+    def close(self) -> None:
+        """Writes the errors of an input without any answer."""
+        if self._form == "csv":
+            self._write_waiting(())
+
+    def _print(self, line: str) -> None:
+        print(line, file=self._file, flush=True)
+
+    def _line(self, result: Answer | Unanswered) -> str:
+        if not isinstance(result, Unanswered):
+            return result.line
+        if not self._schema.plain:
+            return json.dumps({ERROR: result.reason}, ensure_ascii=False)
+        print(f"error: {result.reason}", file=sys.stderr, flush=True)
+        return ""
 
     def _fields(self, record: Record, result: Answer | Unanswered) -> dict[str, Any]:
         """The answer's fields, or the error, under names that no column has."""
@@ -250,69 +258,22 @@ class Results(abc.ABC):
         used = {*self._columns, *record.columns}
         return {_unused(n, used): value for n, value in fields.items() if n not in repeated}
 
+    def _write_waiting(self, fields: Iterable[str]) -> None:
+        """Writes the rows that wait, the first time below a header with these fields."""
+        writer = csv.writer(self._file, lineterminator="\n")
+        if not self._head:
+            self._head = [*self._columns, *fields, _unused(ERROR, self._columns)]
+            writer.writerow(self._head)
+        for row in self._waiting:
+            writer.writerow(_cell(row.get(name, "")) for name in self._head)
+        self._waiting.clear()
+        self._file.flush()
+
 
 def _unused(name: str, columns: Iterable[str]) -> str:
     while name in columns:
         name = f"predicted_{name}"
     return name
-
-
-class AnswerLines(Results):
-    """A line for each answer. An error is a JSON object, or if answers are plain text an empty line
-    and a message on standard error."""
-
-    def write(self, record: Record, result: Answer | Unanswered) -> None:
-        if not isinstance(result, Unanswered):
-            line = result.line
-        elif self._schema.plain:
-            line = ""
-            print(f"error: {result.reason}", file=sys.stderr, flush=True)
-        else:
-            line = json.dumps({ERROR: result.reason}, ensure_ascii=False)
-        print(line, file=self._file, flush=True)
-
-
-class JsonLines(Results):
-    """An object for each record: its columns, and the answer's fields or "error"."""
-
-    def write(self, record: Record, result: Answer | Unanswered) -> None:
-        row = _finite({**record.columns, **self._fields(record, result)})
-        print(json.dumps(row, ensure_ascii=False, default=str), file=self._file, flush=True)
-
-
-class CsvRows(Results):
-    """A row for each record: its columns, the fields of answers, and "error"; values that are no
-    texts or numbers are JSON. Errors before the first answer wait for the header."""
-
-    def __init__(self, file: Any, schema: Schema, header: Sequence[str]):
-        super().__init__(file, schema, header)
-        self._writer = csv.writer(file, lineterminator="\n")
-        self._names = list[str]()
-        self._waiting: list[tuple[Record, Unanswered]] = []
-
-    def write(self, record: Record, result: Answer | Unanswered) -> None:
-        if not self._names:
-            if isinstance(result, Unanswered):
-                self._waiting.append((record, result))
-                return
-            self._start([*self._fields(record, result)])
-        self._write(record, result)
-
-    def close(self) -> None:
-        """Writes the errors of an input without any answer."""
-        if not self._names:
-            self._start([])
-
-    def _start(self, names: Sequence[str]) -> None:
-        self._names = [*self._columns, *names, _unused(ERROR, self._columns)]
-        self._writer.writerow(self._names)
-        for record, result in self._waiting:
-            self._write(record, result)
-
-    def _write(self, record: Record, result: Answer | Unanswered) -> None:
-        row = {**record.columns, **self._fields(record, result)}
-        self._writer.writerow(_cell(row.get(name, "")) for name in self._names)
-        self._file.flush()
 
 
 def _finite(value: Any) -> Any:
@@ -330,18 +291,17 @@ def _cell(value: Any) -> Any:
 
 
 def results_to(path: Path | None, records: Records, file: Any, schema: Schema) -> Results:
-    """The writer of results: CSV or JSON lines by the ending of `path`, or else `AnswerLines`.
+    """The writer of results: CSV or JSON lines by the ending of `path`, or else lines.
 
     Raises:
       UserError: for CSV of records that are no rows of texts.
     """
     form = None if path is None else ENDINGS.get(path.suffix.lower().removeprefix("."))
-    if form == "csv":
-        if not records.header:
-            is_empty = isinstance(records, TableRecords) and not records.table.has_objects
+    if form == "csv" and not records.header:
+        reason = "the input is empty"
+        if records.header is None:
             reason = "only a table of texts, such as CSV, is written as CSV; name it .jsonl"
-            raise UserError(f"--output {path}: {'the input is empty' if is_empty else reason}")
-        return CsvRows(file, schema, records.header)
+        raise UserError(f"--output {path}: {reason}")
     if form in ("parquet", "json", "lines"):
         raise UserError(f"--output {path}: name it .csv or .jsonl, or .txt for the answers only")
-    return (JsonLines if form == "jsonl" else AnswerLines)(file, schema, records.names)
+    return Results(file, schema, form, records.names)

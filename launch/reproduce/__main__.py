@@ -1,4 +1,18 @@
-"""Reproduces a table or figure of a paper: trains missing trials and writes a page."""
+"""Reproduces a table or figure of a paper: trains missing trials and writes a page.
+
+TABLE is a file tables/TABLE.toml, such as csan/figure2, or FILE.toml: rows, seeds, claims and the
+paper's numbers. --list prints all tables and the data that they need. A row is trained with each
+seed, as a trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in a
+clone's docs/results, for this table or another, are not trained again while config and version are
+the same.
+
+OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim;
+OUT/table.csv has the rows, OUT/claims.csv the claims.
+
+example:
+  python -m launch.reproduce --list
+  python -m launch.reproduce csan/figure2 --scale small --data DIR --out OUT
+"""
 
 import argparse
 import sys
@@ -15,28 +29,12 @@ from launch.cli import command_line, configure_logging, run
 from launch.trials.executor import Executor, add_executor
 
 if TYPE_CHECKING:
-    from launch.reproduce.spec import Scale, TableSpec
+    from launch.reproduce.table_file import Scale, TableSpec
     from launch.trials.trials import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ROOT / "configs" / "tables"
 STORED = ROOT / "docs" / "results"
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-TABLE is a file tables/TABLE.toml, such as csan/figure2, or FILE.toml: rows, seeds, claims and the
-paper's numbers. --list prints all tables and the data that they need. A row is trained with each
-seed, as a trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in a
-clone's docs/results, for this table or another, are not trained again while config and version are
-the same.
-
-OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim;
-OUT/table.csv has the rows, OUT/claims.csv the claims.
-
-example:
-  python -m launch.reproduce --list
-  python -m launch.reproduce csan/figure2 --scale small --data DIR --out OUT"""
-)
 
 
 def main(argv: list[str]) -> None:
@@ -47,10 +45,8 @@ def main(argv: list[str]) -> None:
     from launch.reproduce.statements import statements_page
     from launch.reproduce.trials import require_data, trials_of
 
-    if (args.keep or args.keep_model) and not (ROOT / "docs").is_dir():
-        parser.error(
-            "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
-        )
+    if args.keep and not (ROOT / "docs").is_dir():
+        parser.error("--keep: stores in docs/results of a clone, not of an installed package")
 
     # The list of tables, and the pages that are made with it.
     if args.list:
@@ -80,13 +76,6 @@ def main(argv: list[str]) -> None:
         return
 
     configure_logging()
-    if args.keep_model:
-        from launch.reproduce.kept_model import keep_model
-
-        require_data(spec, scale, data)
-        stored = STORED / spec.name / scale.name
-        print(f"wrote {keep_model(args.keep_model, trials, scale, stored, Executor.of(args))}")
-        return
     if not (args.no_train and args.no_speed):
         require_data(spec, scale, data)
     _make(spec, scale, trials, data, args)
@@ -158,7 +147,7 @@ def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
     scale = spec.scales[name]
     if scale.unavailable:
         raise UserError(f"{spec.name} --scale {name}: cannot be made: {scale.unavailable}")
-    return scale.only(_row_names(args.rows or "", [row.name for row in scale.rows]), args.seeds)
+    return scale.only(_row_names(args.rows or "", [row.name for row in scale.systems]), args.seeds)
 
 
 def _row_names(text: str, known: Sequence[str]) -> list[str]:
@@ -173,7 +162,7 @@ def _row_names(text: str, known: Sequence[str]) -> list[str]:
 
 def _parser() -> Parser:
     usage = "%(prog)s --list | TABLE --out OUT [options]"
-    parser = Parser(prog="python -m launch.reproduce", usage=usage, description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.reproduce", usage=usage, description=__doc__)
 
     # The table, and which of its rows and seeds.
     add = parser.add_argument
@@ -194,8 +183,6 @@ def _parser() -> Parser:
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")
     add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
-    text = "train this row's first seed anew and store its model, an export, in docs/results/TABLE"
-    add("--keep_model", metavar="ROW", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")
     return parser
 

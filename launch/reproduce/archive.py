@@ -31,7 +31,7 @@ from common_jax.training.run_folder import (
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.scored_run import has_texts
 from common_jax.versions import versions
-from launch.reproduce.spec import Scale
+from launch.reproduce.table_file import Scale
 from launch.reproduce.trials import ROW
 from launch.trials.trials import Trial
 
@@ -51,7 +51,7 @@ def path_of(trial: Trial, folder: Path) -> Path:
 
 def needs_predictions(trial: Trial, scale: Scale) -> bool:
     """Whether a scale's page is made from a trial's predictions, beside the results of examples."""
-    joined = [row.ensemble.of for row in scale.rows if row.ensemble]
+    joined = [row.ensemble.of for row in scale.systems if row.ensemble]
     evaluation = evaluation_class(task_class(trial.config.task))
     return evaluation.needs_predictions or trial.values[ROW] in joined
 

@@ -200,7 +200,7 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
             )
 
     # What some claims lack.
-    if not all(row.trained for row in results.scale.rows):
+    if not all(row.trained for row in results.scale.systems):
         sentences.append("A row that does not depend on the seed has no deviation.")
     if any(results.scale.name in verdict.claim.awaits for verdict in verdicts):
         sentences.append(LATER)

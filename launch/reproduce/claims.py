@@ -3,23 +3,21 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from common_jax.compare import IncomparableError
 from launch.reproduce.evidence import FALSE_RATE, Evidence, Trials
 from launch.reproduce.results import TableResults
-from launch.reproduce.spec import Scale
-from launch.reproduce.table_file import HOURS, MEASURED, PARAMETERS, SPEEDS, Claim
+from launch.reproduce.table_file import HOURS, MEASURED, PARAMETERS, SPEEDS, Claim, Scale
 from launch.reproduce.verdict import Verdict, benjamini_hochberg, holm, judge
 
 WORDS = {"holds": "holds here", "fails": "does not hold here"}
 AWAITS = "awaits new seeds"
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A difference A - B by a metric, or a ratio A / B of speeds.
 
     Attributes:
@@ -46,8 +44,7 @@ class Estimate:
         return self.metric in SPEEDS
 
 
-@dataclasses.dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """A claim and its verdict; without numbers if it cannot be judged.
 
     Attributes:
@@ -102,8 +99,7 @@ def judged(results: TableResults) -> list[Judged]:
 
     # What the paper has of each claim, other metrics, and the seeds.
     return [
-        dataclasses.replace(
-            verdict,
+        verdict._replace(
             published=published(results.scale, verdict.claim),
             beside=_beside(results, verdict.claim),
             seeds=_seeds(results, verdict.claim),
@@ -122,8 +118,8 @@ def _corrected(verdict: Judged, rate: float, error: float) -> Judged:
     if verdict.decision.startswith("open"):
         return verdict
     if rate > FALSE_RATE:
-        return dataclasses.replace(verdict, decision="open: does not pass the page's correction")
-    return dataclasses.replace(verdict, holm=bool(error <= FALSE_RATE))
+        return verdict._replace(decision="open: does not pass the page's correction")
+    return verdict._replace(holm=bool(error <= FALSE_RATE))
 
 
 def published(scale: Scale, claim: Claim) -> Estimate | None:
@@ -153,7 +149,7 @@ def _beside(results: TableResults, claim: Claim) -> list[Estimate]:
 def _judged(results: TableResults, claim: Claim) -> Judged:
     """The verdict before the page's correction."""
     needed = _rows(claim)
-    for row in results.scale.rows:
+    for row in results.scale.systems:
         if row.missing and row.name in needed:
             return Judged(claim, f"open: not run: {row.name}")
     if claim.relation == "equal":
@@ -171,7 +167,7 @@ def _judged(results: TableResults, claim: Claim) -> Judged:
     # What the rows cannot decide.
     estimate = _estimate(claim.metric, claim, verdict)
     if claim.metric == HOURS and results.unreached(claim.row):
-        estimate = dataclasses.replace(estimate, is_bound=True)
+        estimate = estimate._replace(is_bound=True)
     if obstacle := _obstacle(results, claim, verdict):
         return Judged(claim, f"not judged: {obstacle}", estimate)
     if not estimate.has_interval:
@@ -318,7 +314,7 @@ def _evidence(
     """
     metric = claim.metric
     seeds, values, pool = results.matrix(metric)
-    index = {row.name: number for number, row in enumerate(results.scale.rows)}
+    index = {row.name: number for number, row in enumerate(results.scale.systems)}
     for seed, hours in at_least.items():
         values[0, index[claim.row], seeds.index(seed)] = hours
 

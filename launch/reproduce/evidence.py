@@ -1,6 +1,5 @@
 """What trials with several seeds show of the difference of two rows: its intervals and its p."""
 
-import dataclasses
 import functools
 from typing import NamedTuple
 
@@ -31,8 +30,7 @@ class Pooled(NamedTuple):
     factor: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """The difference of two rows A and B in n draws of the trials; in one, the real trials.
 
     Two sources of noise are independent: the seeds, and the examples, which all seeds share. The
@@ -136,7 +134,7 @@ class Evidence:
             variance = (squares.sum(0) + rest * pooled.variance) / pooled.freedom
             pooled = pooled._replace(variance=variance)
         variances = squares / freedom[:, None]
-        again = dataclasses.replace(self, variances=variances, pooled=pooled)
+        again = self._replace(variances=variances, pooled=pooled)
         return np.maximum(*again._half_widths())
 
     def _own_error(
@@ -243,7 +241,7 @@ class Trials:
         if not freedom or not 1 < evidence.sizes.min() < OWN_SEEDS:
             return evidence
         pooled = Pooled(evidence.means, variance, freedom, float((1 / evidence.sizes).sum()))
-        return dataclasses.replace(evidence, pooled=pooled)
+        return evidence._replace(pooled=pooled)
 
 
 def _evidence(

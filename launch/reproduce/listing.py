@@ -7,7 +7,7 @@ from pathlib import Path
 from common_jax.document import markdown_table
 from launch.cli import command_line, spelled
 from launch.reproduce.archive import path_of
-from launch.reproduce.spec import TableSpec
+from launch.reproduce.table_file import TableSpec
 from launch.reproduce.trials import ROW, corpora_of, trials_of
 from launch.trials.local_executor import arguments
 from launch.trials.status import find
@@ -29,7 +29,7 @@ def listed(spec: TableSpec, stored: Path) -> str:
 
         # What a scale trains: rows, trials, systems and data.
         archives = len([*(stored / spec.name / name).glob("*.zip")])
-        counts = f"{len(scale.made)} rows, {sum(row.seeds for row in scale.made)} trials"
+        counts = f"{len(scale.made)} rows, {sum(row.planned for row in scale.made)} trials"
         files = ", ".join(dict.fromkeys(row.file.partition(":")[0] for row in scale.made))
         lines.append(f"  --scale {name}: {counts} of {files}; {archives} stored")
         systems = dict.fromkeys(row.file.partition(":")[2] or "its default" for row in scale.made)
@@ -40,8 +40,8 @@ def listed(spec: TableSpec, stored: Path) -> str:
             lines.append(f"    data {corpus.folder}: {needed} ({corpus.origin}{note})")
 
         # What it cannot train.
-        for reason in dict.fromkeys(row.missing for row in scale.rows if row.missing):
-            names = [row.name for row in scale.rows if row.missing == reason]
+        for reason in dict.fromkeys(row.missing for row in scale.systems if row.missing):
+            names = [row.name for row in scale.systems if row.missing == reason]
             lines.append(f"    not run: {', '.join(names)}: {reason}")
     return "\n".join(lines)
 

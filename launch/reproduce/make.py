@@ -1,9 +1,8 @@
 """Makes a table: trains and times its rows, judges its claims, writes and stores its page."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from common_jax.document import Report
 from common_jax.errors import error_context
@@ -15,15 +14,14 @@ from launch.reproduce.claims import Judged, judged
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
 from launch.reproduce.page import page
 from launch.reproduce.results import TableResults, read_results, to_csv
-from launch.reproduce.spec import Scale, TableSpec
 from launch.reproduce.statements import CLAIMS_FILE
+from launch.reproduce.table_file import Scale, TableSpec
 from launch.trials.executor import Executor
 from launch.trials.train import train
 from launch.trials.trials import Trial, require_own_folders
 
 
-@dataclasses.dataclass(frozen=True)
-class TableRequest:
+class TableRequest(NamedTuple):
     """A table to make.
 
     Attributes:
@@ -65,8 +63,7 @@ class TableRequest:
         return self.spec.kind != "speed"
 
 
-@dataclasses.dataclass(frozen=True)
-class MadeTable:
+class MadeTable(NamedTuple):
     """A table whose page has been written.
 
     Attributes:
@@ -142,10 +139,8 @@ def _by_state(request: TableRequest, results: TableResults) -> tuple[list[Trial]
     """The finished trials, and the others; none of a table of speeds."""
     if not request.has_trials:
         return [], []
-    pairs = [*zip(request.trials, results.statuses, strict=True)]
-    finished = [trial for trial, status in pairs if status.state == "finished"]
-    unfinished = [trial for trial, status in pairs if status.state != "finished"]
-    return finished, unfinished
+    finished = [trial for trial, status in results.pairs if status.state == "finished"]
+    return finished, [trial for trial in request.trials if trial not in finished]
 
 
 def _write(folder: Path, results: TableResults, verdicts: Sequence[Judged], report: Report) -> None:

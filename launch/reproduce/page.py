@@ -82,11 +82,11 @@ def _setting(results: TableResults, command: str) -> list[Element]:
     ]
 
     # How rows differ, and what else the paper has of them.
-    notes = [[row.name, row.note] for row in scale.rows if row.note and not row.missing]
+    notes = [[row.name, row.note] for row in scale.systems if row.note and not row.missing]
     shown = _published_metrics(results)
-    keys = [key for row in scale.rows for key in row.published if key not in shown]
+    keys = [key for row in scale.systems for key in row.published if key not in shown]
     further = [*dict.fromkeys(keys)]
-    published = [row for row in scale.rows if {*further} & {*row.published}]
+    published = [row for row in scale.systems if {*further} & {*row.published}]
     tables: list[Element] = []
     if notes:
         tables.append(Table(("row", "note"), notes))
@@ -105,7 +105,7 @@ def _not_run(results: TableResults) -> list[Element]:
     rows: list[list[Cell]] = []
 
     # The rows that cannot be made, or lack seeds, with the paper's numbers.
-    for row in scale.rows:
+    for row in scale.systems:
         number = not_run.get(row.name, 0)
         if not number and not row.missing:
             continue
@@ -185,14 +185,14 @@ def _figures(results: TableResults) -> list[Section]:
     """Charts of the metric by the fields that rows set, of the rows that set all of them; if no row
     sets a field, the comparison of the runs."""
     scale = results.scale
-    if not any(row.varied for row in scale.rows):
+    if not any(row.varied for row in scale.systems):
         evaluations = results.first_evaluations()
         sections = evaluations[0].sections(evaluations[1:]) if evaluations else ()
         return [Section(f"{section.title}, {_FIRST}", section.elements) for section in sections]
     name = f"{scale.split}.{scale.metrics[0]}"
     if not any(name in status.metrics for status in results.statuses):
         return []
-    varied = {field for row in scale.rows for field in row.varied}
+    varied = {field for row in scale.systems for field in row.varied}
     settings = [fields_of(scale, trial) for trial in results.trials]
     points = [number for number, fields in enumerate(settings) if varied <= fields.keys()]
     trials = [dataclasses.replace(results.trials[n], values=settings[n]) for n in points]
@@ -205,7 +205,7 @@ def _tables(results: TableResults) -> list[Element]:
     titles = results.spec.columns
     scale = results.scale
     columns: dict[str, list[Cell]] = {
-        f"paper: {titles.get(metric, metric)}": [row.published.get(metric) for row in scale.rows]
+        f"paper: {titles.get(metric, metric)}": [row.published.get(metric) for row in scale.systems]
         for metric in _published_metrics(results)
     }
     notes = []
@@ -221,14 +221,14 @@ def _tables(results: TableResults) -> list[Element]:
         if not by_row:
             by_row = made
         show = functools.partial(_hours, results) if metric == HOURS else _interval
-        columns[title] = [show(made[row.name]) for row in scale.rows]
+        columns[title] = [show(made[row.name]) for row in scale.systems]
         if metric == HOURS:
             notes.append(_BOUND)
 
     if by_row:
         notes.insert(0, _NOTE)
         for name in ("seeds", "parameters", "speed"):
-            columns[name] = [by_row[row.name][name] for row in scale.rows]
+            columns[name] = [by_row[row.name][name] for row in scale.systems]
         if results.speeds:
             notes.append(_SPEED_NOTE)
     else:
@@ -236,11 +236,11 @@ def _tables(results: TableResults) -> list[Element]:
 
     # Rows without a result here are listed as not run.
     ours = [column for title, column in columns.items() if not title.startswith("paper: ")]
-    kept = [n for n, _ in enumerate(scale.rows) if any(column[n] for column in ours)]
+    kept = [n for n, _ in enumerate(scale.systems) if any(column[n] for column in ours)]
     if not kept:
         return []
     rows: list[list[Cell]] = [
-        [scale.rows[n].name, *(column[n] for column in columns.values())] for n in kept
+        [scale.systems[n].name, *(column[n] for column in columns.values())] for n in kept
     ]
     return [Table(*without_empty(["row", *columns], rows), " ".join(notes))]
 
@@ -251,20 +251,20 @@ def _published_metrics(results: TableResults) -> list[str]:
     units = results.spec.units
     metrics = results.scale.metrics
     shown = {units.get(metric, metric) for metric in metrics if metric not in SPEEDS}
-    published = dict.fromkeys(key for row in results.scale.rows for key in row.published)
+    published = dict.fromkeys(key for row in results.scale.systems for key in row.published)
     return [metric for metric in published if units.get(metric, metric) in shown]
 
 
 def _speeds(results: TableResults, metric: str, title: str) -> dict[str, list[Cell]]:
     """Two columns: a speed of each row relative to the first, in the paper and here."""
-    first, *_ = results.scale.rows
+    first, *_ = results.scale.systems
     reference = results.values(first.name, metric)
     published = first.published.get(metric)
     papers: list[Cell] = []
     ours: list[Cell] = []
 
     # Here a ratio has an interval; the first row's to itself is 1.
-    for row in results.scale.rows:
+    for row in results.scale.systems:
         paper = row.published.get(metric)
         values = results.values(row.name, metric)
         papers.append(paper / published if paper and published else None)
@@ -279,7 +279,7 @@ def _speeds(results: TableResults, metric: str, title: str) -> dict[str, list[Ce
 
 def _rounds(results: TableResults) -> str:
     """The note on a table of speeds."""
-    first, *_ = results.scale.rows
+    first, *_ = results.scale.systems
     rounds = max(len(results.values(first.name, metric)) for metric in results.scale.metrics)
     return (
         f"Speeds relative to {first.name}: the mean over {rounds} rounds, in which the rows were "

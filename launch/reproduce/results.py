@@ -16,8 +16,7 @@ from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
 from common_jax.training.run_folder import RunFolder
 from launch.reproduce.evidence import Trials
-from launch.reproduce.spec import Scale, TableSpec
-from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS
+from launch.reproduce.table_file import HOURS, MEASURED, SPEEDS, Scale, TableSpec
 from launch.reproduce.trials import ROW
 from launch.seeds import interval_of_means
 from launch.trials.status import TrialStatus, csv_text, find
@@ -74,13 +73,13 @@ class TableResults:
 
     def _read_values(self, row: str, metric: str) -> dict[int, float]:
         """As `values`, from the files of the trials."""
-        values = {t.values[SEED]: self._value(t, status, metric) for t, status in self.of(row)}
+        values = {t.values[SEED]: self._value(t, s, metric) for t, s in self._finished(row)}
         values |= {n: ensemble.mean(metric) for n, ensemble in enumerate(self.ensembles(row))}
         return {seed: value for seed, value in values.items() if value is not None}
 
     def unreached(self, row: str) -> dict[int, float]:
         """The hours, until the last evaluation, of finished trials that never reach the target."""
-        finished = {t.values[SEED]: t.workdir for t, s in self.of(row) if s.state == "finished"}
+        finished = {trial.values[SEED]: trial.workdir for trial, _ in self._finished(row)}
         missed = finished.keys() - self.values(row, HOURS).keys()
         return {seed: self._validations(finished[seed])[-1][0] for seed in sorted(missed)}
 
@@ -93,24 +92,31 @@ class TableResults:
 
     def speed(self, row: str, name: str) -> float | None:
         """A speed of `SPEEDS` relative to the first row, the geometric mean of rounds."""
-        pair = self.scale.rows[0].name, row
+        pair = self.scale.systems[0].name, row
         if not {*pair} <= self.speeds.keys():
             return None
         first, rounds = (self.speeds[row][name] for row in pair)
         return statistics.geometric_mean(a / b for a, b in zip(rounds, first, strict=True))
 
+    @property
+    def pairs(self) -> list[tuple[Trial, TrialStatus]]:
+        """The trials with their status."""
+        return [*zip(self.trials, self.statuses, strict=True)]
+
     def of(self, row: str) -> list[tuple[Trial, TrialStatus]]:
         """A row's trials."""
-        pairs = zip(self.trials, self.statuses, strict=True)
-        return [(trial, status) for trial, status in pairs if trial.values[ROW] == row]
+        return [pair for pair in self.pairs if pair[0].values[ROW] == row]
+
+    def _finished(self, row: str) -> list[tuple[Trial, TrialStatus]]:
+        """A row's finished trials."""
+        return [pair for pair in self.of(row) if pair[1].state == "finished"]
 
     def ensembles(self, row: str) -> Sequence[Evaluation]:
         """The evaluations of a row's ensembles."""
         if not (ensemble := self.scale.row(row).ensemble):
             return ()
         if row not in self._ensembles:
-            finished = [t for t, s in self.of(ensemble.of) if s.state == "finished"]
-            members = [self.evaluation(trial) for trial in finished]
+            members = [self.evaluation(trial) for trial, _ in self._finished(ensemble.of)]
             starts = range(0, len(members) - ensemble.runs + 1, ensemble.runs)
             groups = [members[start : start + ensemble.runs] for start in starts]
             self._ensembles[row] = [first.ensemble(further) for first, *further in groups]
@@ -119,17 +125,15 @@ class TableResults:
     @property
     def not_run(self) -> dict[str, int]:
         """The number of unfinished trials of each row that has any."""
-        states = {row.name: [s.state for _, s in self.of(row.name)] for row in self.scale.made}
-        missing = {row: sum(s != "finished" for s in group) for row, group in states.items()}
+        names = [row.name for row in self.scale.made]
+        missing = {name: len(self.of(name)) - len(self._finished(name)) for name in names}
         return {row: number for row, number in missing.items() if number}
 
     def first_evaluations(self) -> list[Evaluation]:
         """The evaluation of the first finished run of each row."""
-        first: dict[str, Evaluation] = {}
-        for trial, status in zip(self.trials, self.statuses, strict=True):
-            if status.state == "finished":
-                first.setdefault(trial.values[ROW], self.evaluation(trial))
-        return [*first.values()]
+        names = dict.fromkeys(trial.values[ROW] for trial in self.trials)
+        finished = [self._finished(name)[:1] for name in names]
+        return [self.evaluation(trial) for pairs in finished for trial, _ in pairs]
 
     def matrix(
         self, metric: str
@@ -139,33 +143,33 @@ class TableResults:
         Returns: the seeds of the columns, the values, and the rows whose deviation over seeds is
           one of trials.
         """
-        values = [self.values(row.name, metric) for row in self.scale.rows]
-        missed = [self.unreached(row.name) if metric == HOURS else {} for row in self.scale.rows]
+        values = [self.values(row.name, metric) for row in self.scale.systems]
+        missed = [self.unreached(row.name) if metric == HOURS else {} for row in self.scale.systems]
         seeds = sorted({seed for by_seed in (*values, *missed) for seed in by_seed})
         matrix = [[by_seed.get(seed, math.nan) for seed in seeds] for by_seed in values]
-        pool = [row.trained and row in self.scale.made for row in self.scale.rows]
+        pool = [row.trained and row in self.scale.made for row in self.scale.systems]
         return seeds, np.array([matrix], float).reshape(1, len(values), -1), np.array(pool)
 
     def finished(self, row: str) -> int:
         """The number of a row's finished trials, or of its ensembles."""
         if self.scale.row(row).ensemble:
             return len(self.ensembles(row))
-        return sum(status.state == "finished" for _, status in self.of(row))
+        return len(self._finished(row))
 
     def planned(self, row: str) -> int:
         """The number of a row's seeds, or ensembles, in the table's file."""
         scale = self.spec.scales[self.scale.name]
         if ensemble := scale.row(row).ensemble:
-            return scale.row(ensemble.of).seeds // ensemble.runs
-        return scale.row(row).seeds
+            return scale.row(ensemble.of).planned // ensemble.runs
+        return scale.row(row).planned
 
     @functools.cached_property
     def later(self) -> "TableResults":
         """The results of the trials that had not been stored when the rule was fixed."""
-        seen = {row.name: row.seen for row in self.scale.rows}
+        seen = {row.name: row.seen for row in self.scale.systems}
         numbers = collections.Counter[str]()
         kept = []
-        for pair in zip(self.trials, self.statuses, strict=True):
+        for pair in self.pairs:
             row = pair[0].values[ROW]
             if numbers[row] >= seen[row]:
                 kept.append(pair)
@@ -188,7 +192,7 @@ class TableResults:
         return self.evaluation_class.example_error(runs, baselines, metric)
 
     def _evaluations_of(self, row: str) -> list[Evaluation]:
-        finished = [self.evaluation(t) for t, s in self.of(row) if s.state == "finished"]
+        finished = [self.evaluation(trial) for trial, _ in self._finished(row)]
         return [*self.ensembles(row)] or finished
 
     def evaluation(self, trial: Trial) -> Evaluation:
@@ -204,8 +208,6 @@ class TableResults:
         return evaluation_class(task_class(self.trials[0].config.task))
 
     def _value(self, trial: Trial, status: TrialStatus, metric: str) -> float | None:
-        if status.state != "finished":
-            return None
         if metric == HOURS and self.scale.target:
             least = self.scale.target.value
             reached = (hours for hours, value in self._validations(trial.workdir) if value >= least)
@@ -267,19 +269,19 @@ def rows_of(results: TableResults) -> list[dict[str, Any]]:
     # The seeds' values, and the intervals of rows that vary over seeds.
     for metric in results.scale.metrics:
         values = {
-            row.name: [*results.values(row.name, metric).values()] for row in results.scale.rows
+            row.name: [*results.values(row.name, metric).values()] for row in results.scale.systems
         }
         present = {
             row.name: values[row.name]
-            for row in results.scale.rows
+            for row in results.scale.systems
             if values[row.name] and (row.trained or metric in SPEEDS)
         }
         halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
         _, matrix, _ = results.matrix(metric)
-        trials = Trials(matrix, np.array([row.name in present for row in results.scale.rows]))
+        trials = Trials(matrix, np.array([row.name in present for row in results.scale.systems]))
 
         # With several seeds the interval is that of all trials; it ends at the metric's range.
-        for number, row in enumerate(results.scale.rows):
+        for number, row in enumerate(results.scale.systems):
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
             half = halves.get(row.name)
             bounds: tuple[float | None, float | None] = (None, None)

@@ -1,16 +1,15 @@
 """The page of all statements of the papers: one line each, the decided ones first."""
 
 import collections
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from common_jax.document import markdown_table
 from launch.reproduce.claim_tables import JUDGED, published_text
 from launch.reproduce.claims import AWAITS, WORDS, Estimate, published, state_of
-from launch.reproduce.spec import TableSpec
-from launch.reproduce.table_file import Claim
+from launch.reproduce.table_file import Claim, TableSpec
 from launch.trials.status import read_csv
 
 CLAIMS_FILE = "claims.csv"
@@ -19,8 +18,7 @@ _NO_PAGE = "open: not run: no page"
 _HEAD = ("statement", "verdict", "here", "in the paper", "seeds", "page")
 
 
-@dataclasses.dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """A statement of a paper with its verdict at one scale.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Table files as they are written: tables/PAPER/NAME.toml and tables/shared.toml.
 
-A table file has the fields of `TableFile`, a shared one the corpora and settings of several tables.
-`launch.reproduce.spec` combines them:
+A table file has the fields of `TableSpec`, a shared one the corpora and settings of several tables.
+`launch.reproduce.spec` combines them, and sets the derived fields, which a file does not have:
 
 * a scale with `setting = "NAME"` inherits the fields of `[settings.NAME]` that it leaves empty;
   overrides and notes are joined;
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from common_jax.errors import UserError, error_context
-from common_jax.fields import from_mapping, require, suggestion
+from common_jax.fields import DERIVED, from_mapping, require, suggestion
 from common_jax.io.files import read_lines
 
 T = TypeVar("T")
@@ -28,6 +28,11 @@ PARAMETERS = "parameters"
 HOURS = "hours_to_target"
 SPEEDS = ("train_speed", "decode_speed")
 MEASURED = (PARAMETERS, HOURS, *SPEEDS)  # metrics that no task has
+
+
+def _derived(default: Any) -> Any:
+    """A field that is derived from those of the file."""
+    return dataclasses.field(default=default, metadata={DERIVED: True})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +67,7 @@ class Setting:
     config: str = ""
     data: str = ""
     seeds: int | None = None
-    seen: int | None = None
+    seen: int = 0
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,35 +82,6 @@ class Target:
     value: float
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ScaleEntry(Setting):
-    """`[scales.NAME]`, or `[settings.NAME]` of the shared file; as `spec.Scale`.
-
-    Attributes:
-      setting: the name of the setting that it inherits.
-      claim_metrics: by the first a claim without a metric is judged, the others are printed
-        beside it; by default the table's, or else the first metric.
-      paired: whether rows are compared by seed: fixed before trials, true where the stored rows'
-        common seeds, three or more, correlate above 0.5.
-      trained_on: the training data in words, for the page's head.
-      rows: names of rows.
-    """
-
-    setting: str = ""
-    split: str = ""
-    metrics: tuple[str, ...] = ()
-    claim_metrics: tuple[str, ...] = ()
-    paired: bool = False
-    trained_on: str = ""
-    target: Target | None = None
-    rows: tuple[str, ...] = ()
-    unavailable: str = ""
-    matched_times: bool = False
-    timed_steps: int | None = None
-    curves: bool = False
-    note: str = ""
-
-
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
     """Of a row's seeds in their order, `runs` at a time: the means of their probabilities."""
@@ -118,8 +94,8 @@ class Ensemble:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RowEntry(Setting):
-    """`[[rows]]`.
+class Row(Setting):
+    """`[[rows]]`: a system of a table, or a point of a figure; at a scale, with what it inherits.
 
     Attributes:
       name: as in the paper.
@@ -133,6 +109,7 @@ class RowEntry(Setting):
       missing: the reason why it has no trials; "" if it has.
       trained: whether its result depends on the seed; False of a system without training, whose one
         result has no deviation.
+      varied: the fields in the row's own overrides.
     """
 
     name: str
@@ -145,6 +122,17 @@ class RowEntry(Setting):
     note: str = ""
     missing: str = ""
     trained: bool = True
+    varied: tuple[str, ...] = _derived(())
+
+    @property
+    def file(self) -> str:
+        """`--config` of its runs."""
+        return f"{self.config}:{self.system}" if self.system else self.config
+
+    @property
+    def planned(self) -> int:
+        """The number of its seeds."""
+        return self.seeds or 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,14 +215,90 @@ class Example:
     paper: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class TableFile:
-    """A table file; as `spec.TableSpec`.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale(Setting):
+    """`[scales.NAME]`, or `[settings.NAME]` of the shared file: a setting in which a table is
+    reproduced, such as the size of the models and the data.
 
     Attributes:
+      setting: the name of the setting that it inherits.
+      split: of the metrics.
+      metrics: names in result.json, or of `MEASURED`; a figure shows the first.
+      claim_metrics: by the first a claim without a metric is judged, the others are printed
+        beside it; by default the table's, or else the first metric.
+      paired: whether rows are compared by seed: fixed before trials, true where the stored rows'
+        common seeds, three or more, correlate above 0.5.
+      trained_on: the training data in words, for the page's head.
+      target: of `HOURS`.
+      rows: names of rows; all by default.
+      unavailable: the reason why it cannot be reproduced; "" if it can.
+      matched_times: whether the rows have the paper's sizes and learning rates tuned for each, so
+        that their hours can be compared.
+      timed_steps: number of steps in a round of the measurement of speed; 10 by default.
+      curves: whether the page has the learning curves of its rows.
+      note: how it differs from the paper's setting.
+      systems: its rows.
+    """
+
+    setting: str = ""
+    split: str = ""
+    metrics: tuple[str, ...] = ()
+    claim_metrics: tuple[str, ...] = ()
+    paired: bool = False
+    trained_on: str = ""
+    target: Target | None = None
+    rows: tuple[str, ...] = ()
+    unavailable: str = ""
+    matched_times: bool = False
+    timed_steps: int = 0
+    curves: bool = False
+    note: str = ""
+    name: str = _derived("")
+    systems: tuple[Row, ...] = _derived(())
+    claims: tuple[Claim, ...] = _derived(())
+    examples: tuple[Example, ...] = _derived(())
+
+    @property
+    def made(self) -> list[Row]:
+        """The rows with trials."""
+        return [row for row in self.systems if not row.missing and not row.ensemble]
+
+    def row(self, name: str) -> Row:
+        """The row of that name."""
+        (row,) = (row for row in self.systems if row.name == name)
+        return row
+
+    def only(self, names: Sequence[str], seeds: int | None) -> "Scale":
+        """The scale with the named rows, all if there are no names, and another number of seeds.
+
+        Raises:
+          UserError: for an unknown name.
+        """
+        require_known(names, [row.name for row in self.systems], "--rows: no row")
+        rows = tuple(
+            dataclasses.replace(row, seeds=(seeds or row.planned) if row.trained else 1)
+            for row in self.systems
+            if not names or row.name in names
+        )
+
+        present = {row.name for row in rows}
+        claims = tuple(claim for claim in self.claims if {claim.row, claim.than} <= present)
+        examples = tuple(example for example in self.examples if {*example.through} <= present)
+        return dataclasses.replace(self, systems=rows, claims=claims, examples=examples)
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+    """A table file: a table, a figure or a set of examples of a paper.
+
+    Attributes:
+      source: the paper, and its table or figure.
       split, metrics, claim_metrics: of scales that have none.
+      columns: titles of metrics and of the paper's further columns.
       listed: the scale by which the list of statements judges the claims: the largest with planned
         seeds; a claim that it does not have is listed at the first scale with it that has a page.
+      name: PAPER/FILE without its ending.
+      units: by metric.
     """
 
     title: str
@@ -242,14 +306,16 @@ class TableFile:
     kind: Kind
     split: str
     metrics: tuple[str, ...]
-    scales: Mapping[str, ScaleEntry]
+    scales: Mapping[str, Scale]
     claim_metrics: tuple[str, ...] = ()
     listed: str = ""
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
-    rows: tuple[RowEntry, ...] = ()
+    rows: tuple[Row, ...] = ()
     claims: tuple[Claim, ...] = ()
     examples: tuple[Example, ...] = ()
+    name: str = _derived("")
+    units: Mapping[str, str] = dataclasses.field(default_factory=dict, metadata={DERIVED: True})
 
     def __post_init__(self) -> None:
         rows = [row.name for row in self.rows]
@@ -279,7 +345,7 @@ class SharedFile:
 
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
     data: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
-    settings: Mapping[str, ScaleEntry] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, entry in self.settings.items():

@@ -11,8 +11,7 @@ from common_jax.deploy.configs import parse, task_of
 from common_jax.errors import UserError, error_context
 from common_jax.training.config_files import installed_name
 from common_jax.training.identity import SEED
-from launch.reproduce.spec import Row, Scale, TableSpec
-from launch.reproduce.table_file import MEASURED, Corpus
+from launch.reproduce.table_file import MEASURED, Corpus, Row, Scale, TableSpec
 from launch.trials.trials import TRIALS, Trial
 
 ROW = "row"
@@ -58,7 +57,7 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
 
 def fields_of(scale: Scale, trial: Trial) -> dict[str, Any]:
     """The fields that a trial's row sets, with their values, and the seed, as `Trial.values`."""
-    (row,) = (row for row in scale.rows if row.name == trial.values[ROW])
+    (row,) = (row for row in scale.systems if row.name == trial.values[ROW])
     fields = {field: value_of(trial.config, field) for field in row.varied}
     return {**fields, SEED: trial.values[SEED]}
 
@@ -89,13 +88,13 @@ def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
             for row in scale.made
         )
 
-    return [corpus for name, corpus in spec.corpora.items() if is_needed(name)]
+    return [corpus for name, corpus in spec.data.items() if is_needed(name)]
 
 
 def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
     # The fields with folders of corpora in place of their names.
     fields = {**({"data.dir": f"{{{row.data}}}"} if row.data else {}), **row.overrides}
-    for name, corpus in spec.corpora.items():
+    for name, corpus in spec.data.items():
         folder = str(data / corpus.folder)
         fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
     overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
@@ -106,7 +105,7 @@ def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
         config = parse(file, overrides)
         first = value_of(config, SEED)
-        for seed in range(first, first + row.seeds):
+        for seed in range(first, first + row.planned):
             train = dataclasses.replace(config.train, seed=seed)
             seeded = (*overrides, f"--config.{SEED}={seed}")
             trials.append(

@@ -1,4 +1,17 @@
-"""Serves trained models: a page for each, and an HTTP API."""
+"""Serves trained models: a page for each, and an HTTP API.
+
+Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
+folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
+launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
+arrive together are computed in batches. On SIGTERM the server answers those in flight. It has no
+password: without --host only this machine can reach it (docs/serving.md). It needs the extra serve.
+
+example:
+  python -m launch.serve --demo --port 8000
+  python -m launch.serve --model de=exports/translator --workdir reader=runs/qanet/squad
+  curl -H 'content-type: application/json' http://127.0.0.1:8000/v1/models/de:predict \\
+    -d '{"inputs": ["The book costs twelve euros in this shop."]}'
+"""
 
 import argparse
 import contextlib
@@ -37,22 +50,6 @@ _LIMITS = {  # fields of `Limits`, flags --max_*
     "queue": "waiting inputs of a model",
 }
 
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
-folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
-launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
-arrive together are computed in batches. On SIGTERM the server answers those in flight. It has no
-password: without --host only this machine can reach it (docs/serving.md). It needs the extra serve.
-
-example:
-  python -m launch.serve --demo --port 8000
-  python -m launch.serve --model de=exports/translator --workdir reader=runs/qanet/squad
-  curl -H 'content-type: application/json' http://127.0.0.1:8000/v1/models/de:predict \\
-    -d '{"inputs": ["The book costs twelve euros in this shop."]}'"""
-)
-
 
 class Source(NamedTuple):
     """A model of the command line: its flag (--workdir or --model), name and folder."""
@@ -89,7 +86,8 @@ def main(argv: list[str]) -> None:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m launch.serve", description=DESCRIPTION)
+    usage = "%(prog)s [--demo] [--workdir [NAME=]DIR] [--model [NAME=]DIR] [options]"
+    parser = Parser(prog="python -m launch.serve", usage=usage, description=__doc__)
     add = parser.add_argument
     _add_sources(parser)
 

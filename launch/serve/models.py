@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 
@@ -19,8 +19,7 @@ from launch.serve.metrics import Metrics
 ON_BAD_LINE = ("continue", "stop")  # the first is the default
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """The body of a request for predictions.
 
     Attributes:

@@ -1,7 +1,6 @@
 """The page of the API: the OpenAPI description as HTML, with examples of requests."""
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from html import escape
@@ -50,35 +49,26 @@ def page(document: Mapping[str, Any], server: str) -> str:
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
-    schemas = [
-        f'<h3 id="{escape(name)}">{escape(name)}</h3>{_json(schema)}'
-        for name, schema in document["components"]["schemas"].items()
-    ]
-    body = "".join([_ABOUT, *operations, "<h2>Schemas</h2>", *schemas])
-    return framed("API", body, "reference.js")
+    text = escape(json.dumps(document, indent=1, ensure_ascii=False), quote=False)
+    schemas = f'<details><summary>Schemas</summary><pre tabindex="0">{text}</pre></details>'
+    return framed("API", "".join([_ABOUT, *operations, schemas]), "reference.js")
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any], server: str) -> str:
-    """A section: examples of a request; on demand the JSON schemas and the statuses of answers."""
-    html = [f"<h2><code>{method.upper()} {escape(path)}</code></h2>"]
-    html.append(f"<p>{escape(operation['summary'])}</p>")
-    schemas = []
+    """A section: examples of a request, and on demand the statuses of answers."""
+    example = ""
     if "requestBody" in operation:
         request = operation["requestBody"]["content"]["application/json"]
-        if "example" in request:
-            html.append(_examples(server, path, request["example"]))
-        schemas.append(f"<h3>Request</h3>{_json(request['schema'])}")
-
-    # answers by status
-    responses = operation["responses"]
+        example = _examples(server, path, request["example"]) if "example" in request else ""
     rows = (
         f"<tr><td>{status}</td><td>{escape(response['description'])}</td></tr>"
-        for status, response in responses.items()
+        for status, response in operation["responses"].items()
     )
-    schemas.append(f"<h3>Answer</h3>{_json(responses['200']['content'])}")
-    schemas.append(f"<h3>Status</h3><table><tbody>{''.join(rows)}</tbody></table>")
-    html.append(f"<details><summary>Schemas</summary>{''.join(schemas)}</details>")
-    return f"<section>{''.join(html)}</section>"
+    return (
+        f"<section><h2><code>{method.upper()} {escape(path)}</code></h2>"
+        f"<p>{escape(operation['summary'])}</p>{example}<details><summary>Status</summary>"
+        f"<table><tbody>{''.join(rows)}</tbody></table></details></section>"
+    )
 
 
 def _examples(server: str, path: str, body: Any) -> str:
@@ -93,10 +83,3 @@ def _examples(server: str, path: str, body: Any) -> str:
         f'<h4>{language}</h4><pre tabindex="0">{escape(example).format(**values)}</pre>'
         for language, example in _EXAMPLES.items()
     )
-
-
-def _json(value: Any) -> str:
-    """A JSON value, with links to the schemas that it names."""
-    text = escape(json.dumps(value, indent=1, ensure_ascii=False), quote=False)
-    linked = re.sub(r"#/components/schemas/(\w+)", r'<a href="#\1">\g<0></a>', text)
-    return f'<pre tabindex="0">{linked}</pre>'

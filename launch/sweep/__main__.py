@@ -1,4 +1,20 @@
-"""Trains a config with all combinations of some fields' values, and with several seeds."""
+"""Trains a config with all combinations of some fields' values, and with several seeds.
+
+Each trial is an ordinary run in DIR/trials, with its output in a log file. The same command resumes
+the sweep: it skips finished trials, resumes interrupted ones and repeats failed ones; with more
+values or seeds it trains only the new ones. A trial that fails is recorded with its error, the
+others continue, and the exit status is 1.
+DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field;
+DIR/report.html compares the trials. While they train, launch.report DIR --every 30 shows them.
+
+example:
+  python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\
+    --grid model.head_window=1,3 --seeds 2 --out sweeps/quickstart
+  python -m launch.sweep --config configs/csan/multi30k.py --zip model.dim=128,256 \\
+    --zip model.mlp_dim=512,1024 --out sweeps/size --dry_run
+  python -m launch.sweep --config configs/csan/quickstart.py --seeds 3 \\
+    --systems transformer,csan_1d,csan_2d --out sweeps/systems
+"""
 
 import contextlib
 import json
@@ -12,26 +28,6 @@ from launch.trials.train import log, summary
 
 if TYPE_CHECKING:
     from launch.api.sweeps import Sweep
-
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-Each trial is an ordinary run in DIR/trials, with its output in a log file. The same command resumes
-the sweep: it skips finished trials, resumes interrupted ones and repeats failed ones; with more
-values or seeds it trains only the new ones. A trial that fails is recorded with its error, the
-others continue, and the exit status is 1.
-
-DIR/results.csv has a row for each trial; DIR/figure.png and .svg show the metric by each field;
-DIR/report.html compares the trials. While they train, launch.report DIR --every 30 shows them.
-
-example:
-  python -m launch.sweep --config configs/csan/quickstart.py --grid model.token_window=3,11 \\
-    --grid model.head_window=1,3 --seeds 2 --out sweeps/quickstart
-  python -m launch.sweep --config configs/csan/multi30k.py --zip model.dim=128,256 \\
-    --zip model.mlp_dim=512,1024 --out sweeps/size --dry_run
-  python -m launch.sweep --config configs/csan/quickstart.py --seeds 3 \\
-    --systems transformer,csan_1d,csan_2d --out sweeps/systems"""
-)
 
 
 def main(argv: list[str]) -> None:
@@ -68,7 +64,7 @@ def main(argv: list[str]) -> None:
 
 def _parser() -> Parser:
     usage = "%(prog)s --config FILE[:ARG] --out DIR [options]"
-    parser = Parser(prog="python -m launch.sweep", usage=usage, description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.sweep", usage=usage, description=__doc__)
 
     # The axes of the sweep, and its folder.
     add = parser.add_argument

@@ -1,4 +1,16 @@
-"""Trains a model from a config and scores it."""
+"""Trains a model from a config and scores it.
+
+Validates every train.evaluate_every steps, stores the latest and the best checkpoint, and at the
+end scores the best on dev and test. The same command resumes an interrupted run. Every field of the
+config can be set: --config.model.head_window=1; --help --config FILE lists them.
+
+For a distributed run, start the command on all machines: under SLURM, Open MPI, Kubernetes or Cloud
+TPU, or with --coordinator, --num_processes and --process_id (docs/cluster.md).
+
+example:
+  python -m launch.train --config configs/csan/quickstart.py
+  python -m launch.train --config configs/csan/wmt14_ende.py:big --describe
+"""
 
 import json
 import shlex
@@ -14,24 +26,9 @@ from launch.train.schedulers import DistributedArgs
 if TYPE_CHECKING:
     from launch.api.runs import Run
 
-DESCRIPTION = (
-    (__doc__ or "")
-    + """
-Validates every train.evaluate_every steps, stores the latest and the best checkpoint, and at the
-end scores the best on dev and test. The same command resumes an interrupted run. Every field of the
-config can be set: --config.model.head_window=1; --help --config FILE lists them.
-
-For a distributed run, start the command on all machines: under SLURM, Open MPI, Kubernetes or Cloud
-TPU, or with --coordinator, --num_processes and --process_id (docs/cluster.md).
-
-example:
-  python -m launch.train --config configs/csan/quickstart.py
-  python -m launch.train --config configs/csan/wmt14_ende.py:big --describe"""
-)
-
 
 def main(argv: list[str]) -> None:
-    parser = Parser(prog="python -m launch.train", description=DESCRIPTION)
+    parser = Parser(prog="python -m launch.train", description=__doc__)
     add_config(parser, "set a field: --config.train.steps=100")
     add = parser.add_argument
     add("--workdir", metavar="RUN", help="folder of the run (runs/<family>/<config>)")

@@ -61,39 +61,12 @@ def run_on_ray(
         resources = _resources(executor, ray.cluster_resources())
         _require_room(ray.nodes(), resources)
         preemption = PreemptionHandler()
-        tuner = _tuner(trials, folder, executor, resources, _Watch(trials, done, preemption))
+        watch = _watch(trials, done, preemption)
+        tuner = _tuner(trials, folder, executor, resources, watch)
         with preemption:
             _record_ends(tuner.fit(), trials)
     finally:
         ray.shutdown()
-
-
-class _Watch:
-    """Reports the ends of trials, and ends Tune upon a request to stop; the methods of a callback
-    of Tune."""
-
-    def __init__(
-        self,
-        trials: Sequence[Trial],
-        done: Callable[[Trial], None],
-        preemption: PreemptionHandler,
-    ):
-        self._trials = trials
-        self._done = done
-        self._preemption = preemption
-
-    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
-        ended = self._trials[trial.config["number"]]
-        if find(ended).state != "finished":
-            record(ended, "stopped")  # by the scheduler
-        self._done(ended)
-
-    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
-        self._done(self._trials[trial.config["number"]])
-
-    def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
-        if self._preemption.received is not None:  # Ray can be interrupted only here
-            raise Interrupted(self._preemption.received)
 
 
 def _resources(executor: Executor, available: Mapping[str, float]) -> dict[str, float]:
@@ -104,19 +77,43 @@ def _resources(executor: Executor, available: Mapping[str, float]) -> dict[str, 
     return {"cpu": executor.cpus, **({"gpu": gpus} if gpus else {})}
 
 
+def _watch(
+    chosen: Sequence[Trial], done: Callable[[Trial], None], preemption: PreemptionHandler
+) -> Any:
+    """The callback that reports the ends of trials, and ends Tune upon a request to stop."""
+    from ray import tune
+
+    class Watch(tune.Callback):
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
+            ended = chosen[trial.config["number"]]
+            if find(ended).state != "finished":
+                record(ended, "stopped")  # by the scheduler
+            done(ended)
+
+        def on_trial_error(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
+            done(chosen[trial.config["number"]])
+
+        def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:
+            if preemption.received is not None:  # Ray can be interrupted only here
+                raise Interrupted(preemption.received)
+
+    return Watch()
+
+
 def _tuner(
     trials: Sequence[Trial],
     folder: Path,
     executor: Executor,
     resources: Mapping[str, float],
-    watch: _Watch,
+    watch: Any,
 ) -> Any:
-    """The tuner that trains the trials, each by its number."""
+    """The tuner that trains the trials, each by its number.
+
+    Args:
+      watch: of `_watch`.
+    """
     from ray import tune
 
-    callback = tune.Callback()  # its class is imported here only, as Ray takes seconds
-    for name in ("on_trial_complete", "on_trial_error", "on_step_end"):
-        setattr(callback, name, getattr(watch, name))
     train = tune.with_parameters(_train, trials=[*trials], home=os.getcwd())
     return tune.Tuner(
         tune.with_resources(train, dict(resources)),
@@ -128,7 +125,7 @@ def _tuner(
             scheduler=_scheduler(trials, executor.asha),
         ),
         run_config=tune.RunConfig(
-            name="tune", storage_path=str(folder.absolute()), callbacks=[callback], verbose=0
+            name="tune", storage_path=str(folder.absolute()), callbacks=[watch], verbose=0
         ),
     )
 

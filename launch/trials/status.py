@@ -1,13 +1,13 @@
 """Status and results of a sweep's trials, read from their folders."""
 
 import csv
-import dataclasses
 import io
 import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json, writing
@@ -18,8 +18,7 @@ from launch.trials.trials import Trial, list_file
 State = Literal["new", "begun", "finished", "stopped", "failed"]
 
 
-@dataclasses.dataclass(frozen=True)
-class TrialStatus:
+class TrialStatus(NamedTuple):
     """Status of a trial.
 
     Attributes:
@@ -33,7 +32,7 @@ class TrialStatus:
 
     state: State
     step: int = 0
-    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, float] = MappingProxyType({})
     seconds: float | None = None
     parameters: int | None = None
     error: str = ""

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from common_jax.config import short_keys, value_of
 from common_jax.deploy.configs import OpenedSources, parse
@@ -26,8 +26,7 @@ _MOST = 10_000  # trials of a sweep; all configs are checked before training sta
 _LONGEST = 120  # characters of a trial's name; file systems take 255 bytes
 
 
-@dataclasses.dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """One field, or several zipped ones.
 
     Attributes:

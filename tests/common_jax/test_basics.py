@@ -13,7 +13,7 @@ from common_jax.errors import UserError
 from common_jax.masks import Mask, padding
 from common_jax.pytrees import pytree
 from common_jax.training.mesh import make_mesh
-from launch.export.shareable import shareable
+from launch.export.request import shareable
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,9 @@ from common_jax.config import value_of
 from launch.reproduce.archive import path_of
 from launch.reproduce.claim_tables import JUDGED
 from launch.reproduce.claims import state_of
-from launch.reproduce.spec import Scale, TableSpec, read_table, read_tables
+from launch.reproduce.spec import read_table, read_tables
 from launch.reproduce.statements import CLAIMS_FILE, statements
+from launch.reproduce.table_file import Scale, TableSpec
 from launch.reproduce.trials import ROW, trials_of
 from launch.trials.status import read_csv
 from launch.trials.trials import Trial
@@ -129,7 +130,7 @@ class Tables:
         return spec, spec.scales[scale]
 
     def _published(self, page: str) -> dict[str, dict[str, float]]:
-        return {row.name: row.published for row in self._scale(page)[1].rows}
+        return {row.name: row.published for row in self._scale(page)[1].systems}
 
     def _read_trials(self, page: str) -> list[Trial]:
         return trials_of(*self._scale(page), Path("data"), Path("out"))

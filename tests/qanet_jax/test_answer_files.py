@@ -53,7 +53,7 @@ def test_what_predict_writes_is_scored(name, output, tmp_path):
     answers = tmp_path / f"answers.{output}"
     with answers.open("w", newline="") as file:
         results = results_to(answers, records, file, SCHEMA)
-        for record, text in zip(records, PREDICTED.values(), strict=True):
+        for record, text in zip(records.rows, PREDICTED.values(), strict=True):
             identity = {"id": record.input.value["id"]}
             answer = SpanAnswer(**identity, answer=text, start=0, end=3, probability=1.0, next=[])
             results.write(record, answer if text else Unanswered("too long"))

@@ -185,7 +185,7 @@ def test_predictions_have_a_name_that_no_row_has(tmp_path, ending):
     schema, output = schema_of(1, ranking=False), io.StringIO()
     records = file_records(tmp_path / f"t.{ending}", "", schema)
     results = results_to(Path(f"o.{ending}"), records, output, schema)
-    for record in records:
+    for record in records.rows:
         results.write(record, Label("positive", {"positive": 1.0}, 40.75))
     results.close()
     lines = output.getvalue().splitlines()

@@ -15,8 +15,7 @@ from launch.reproduce.claim_tables import claims_csv, estimate_text, published_t
 from launch.reproduce.claims import judged
 from launch.reproduce.page import page
 from launch.reproduce.results import TableResults, read_results, rows_of
-from launch.reproduce.spec import Row, Scale, TableSpec
-from launch.reproduce.table_file import Claim, Ensemble, Target
+from launch.reproduce.table_file import Claim, Ensemble, Row, Scale, TableSpec, Target
 from launch.trials.status import TrialStatus
 from launch.trials.trials import Trial
 
@@ -70,19 +69,14 @@ def made(folder, *claims, target=None):
         name="small",
         split="test",
         metrics=("accuracy",),
-        paired=False,
         trained_on="9 pairs",
         target=target,
-        unavailable="",
         matched_times=True,
-        timed_steps=10,
-        curves=False,
         note="half",
-        rows=tuple(rows),
+        systems=tuple(rows),
         claims=claims,
-        examples=(),
     )
-    spec = TableSpec("csan/toy", "t", "s", "table", {}, {}, {"small": scale}, {}, "")
+    spec = TableSpec("t", "s", "table", "", (), {"small": scale}, name="csan/toy")
     results = TableResults(spec, scale, trials, statuses, SPEEDS, [])
     results.__dict__["evaluation_class"] = Exact
     return results
@@ -130,10 +124,10 @@ def test_a_row_without_training_has_one_result_and_no_deviation(tmp_path):
     results = made(tmp_path, *claims, {"row": "better", "than": "base"})
     untrained = ("once", "close")
     rows = [
-        dataclasses.replace(row, trained=row.name not in untrained) for row in results.scale.rows
+        dataclasses.replace(row, trained=row.name not in untrained) for row in results.scale.systems
     ]
-    scale = dataclasses.replace(results.scale, rows=tuple(rows))
-    assert [row.seeds for row in scale.only(untrained, 3).rows] == [1, 1]
+    scale = dataclasses.replace(results.scale, systems=tuple(rows))
+    assert [row.seeds for row in scale.only(untrained, 3).systems] == [1, 1]
     results = dataclasses.replace(results, scale=scale)
     results.__dict__["evaluation_class"] = Exact
     above, below, trained = judged(results)
@@ -169,7 +163,7 @@ def test_a_row_of_ensembles_has_one_value_for_each_group_of_seeds(tmp_path, monk
     monkeypatch.setitem(VALUES, "base", [80.0, 81.0, 82.0, 83.0])
     results = made(tmp_path)
     row = Row(name="all", ensemble=Ensemble("base", 3))
-    scale = dataclasses.replace(results.scale, rows=(*results.scale.rows, row))
+    scale = dataclasses.replace(results.scale, systems=(*results.scale.systems, row))
     results = dataclasses.replace(results, scale=scale)
     results.__dict__["evaluation_class"] = Exact
     assert results.values("all", "accuracy") == {0: 85.0} and results.values("all", "f1") == {}
@@ -316,9 +310,9 @@ def test_a_verdict_on_fewer_seeds_than_planned_is_provisional(tmp_path):
     results = made(tmp_path, {"row": "better", "than": "base"})
     rows = [
         dataclasses.replace(row, seeds=5) if row.name == "base" else row
-        for row in results.scale.rows
+        for row in results.scale.systems
     ]
-    (verdict,) = judged(scaled(results, rows=tuple(rows)))
+    (verdict,) = judged(scaled(results, systems=tuple(rows)))
     assert verdict.decision == "holds here, provisional: 3 of 5 planned seeds of base"
     assert verdict.state == "holds here, provisional"
     assert judged(results)[0].decision == "holds here"
@@ -328,8 +322,8 @@ def test_what_a_later_rule_decides_awaits_the_seeds_after_it(tmp_path, monkeypat
     monkeypatch.setitem(VALUES, "better", [83.0, 84.5, 84.5, 70.0, 70.5, 71.0])
     monkeypatch.setitem(VALUES, "base", [80.0, 81.0, 82.0, 80.0, 80.5, 81.0])
     results = made(tmp_path, {"row": "better", "than": "base", "awaits": ("small",)})
-    rows = [dataclasses.replace(row, seen=3) for row in results.scale.rows]
-    results = scaled(results, rows=tuple(rows))
+    rows = [dataclasses.replace(row, seen=3) for row in results.scale.systems]
+    results = scaled(results, systems=tuple(rows))
     (verdict,) = judged(results)  # of all seeds nothing is decided
     assert verdict.decision == "open: too few seeds"
 
@@ -345,7 +339,7 @@ def test_what_a_later_rule_decides_awaits_the_seeds_after_it(tmp_path, monkeypat
 
     monkeypatch.setitem(VALUES, "better", [83.0, 84.5, 84.5, 83.0, 83.5, 84.0])
     results = made(tmp_path, {"row": "better", "than": "base", "awaits": ("small",)})
-    results = scaled(results, rows=tuple(rows))
+    results = scaled(results, systems=tuple(rows))
     monkeypatch.setattr(TableResults, "evaluation_class", Exact)
     (verdict,) = judged(results)
     pooled = stats.t.ppf(0.975, 4) * 0.5 * math.sqrt(2 / 3)  # of three seeds in each row
@@ -436,9 +430,9 @@ def test_a_trial_that_does_not_reach_the_target_is_not_left_out_of_the_mean(tmp_
 
 def test_trials_that_are_not_finished_are_listed(tmp_path):
     results = made(tmp_path)
-    states = [dataclasses.replace(s, state="new") for s in results.statuses[:2]]
+    states = [status._replace(state="new") for status in results.statuses[:2]]
     results.statuses[:2] = states  # two of three of base
-    results.statuses[-1] = dataclasses.replace(results.statuses[-1], state="failed")
+    results.statuses[-1] = results.statuses[-1]._replace(state="failed")
     assert results.not_run == {"base": 2, "once": 1}
     *_, last = page_of(results).sections
     command, table = last.elements
@@ -498,8 +492,10 @@ def test_intervals_of_rates_are_cut_at_their_bounds(tmp_path, monkeypatch):
 def test_speeds_are_relative_to_the_first_row(tmp_path):
     results = made(tmp_path)
     published = {"base": {"train_speed": 4.0}, "better": {"train_speed": 6.0}}
-    rows = [dataclasses.replace(r, published=published.get(r.name, {})) for r in results.scale.rows]
-    scale = dataclasses.replace(results.scale, metrics=("train_speed",), rows=tuple(rows))
+    rows = [
+        dataclasses.replace(r, published=published.get(r.name, {})) for r in results.scale.systems
+    ]
+    scale = dataclasses.replace(results.scale, metrics=("train_speed",), systems=tuple(rows))
     results = dataclasses.replace(results, scale=scale)
     results.__dict__["evaluation_class"] = Exact
     assert [row["speed"] is None for row in rows_of(results)] == [False, False, True, True, True]
@@ -519,9 +515,9 @@ def test_a_row_without_the_fields_is_no_point_of_a_figure(tmp_path, monkeypatch)
     results = made(tmp_path)
     rows = tuple(
         dataclasses.replace(row, varied=() if row.name == "once" else ("model.window",))
-        for row in results.scale.rows
+        for row in results.scale.systems
     )
-    scale = dataclasses.replace(results.scale, rows=rows)
+    scale = dataclasses.replace(results.scale, systems=rows)
     spec = dataclasses.replace(results.spec, kind="figure")
     windows = {"base": 1, "better": 3, "close": 5}
 

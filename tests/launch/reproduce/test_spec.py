@@ -104,7 +104,7 @@ def read(folder, text):
 def test_a_row_that_varies_a_field_stands_for_a_row_of_each_value(tmp_path):
     varied = TEXT.replace('name = "C"', 'name = "C"\nvary = { "b" = [5, 6] }', 1)
     varied = varied.replace('than = "C"', 'than = "B"')
-    rows = {row.name: row for row in read(tmp_path, varied).scales["paper"].rows}
+    rows = {row.name: row for row in read(tmp_path, varied).scales["paper"].systems}
     assert [name for name in rows if name.startswith("C")] == ["C, 5", "C, 6"]
     assert rows["C, 6"].overrides == {"a": "1", "b": "6", "c": "1"}
     assert rows["C, 6"].varied == ("b",)
@@ -142,7 +142,7 @@ def test_no_plan_of_seeds_is_lowered(page):
     rows = read_table(TABLES / f"{name}.toml").scales[scale].made
     assert rows
     for row in rows:
-        assert row.seeds >= PLANS[page].get(row.name, PLANS[page][""]), row.name
+        assert row.planned >= PLANS[page].get(row.name, PLANS[page][""]), row.name
 
 
 @pytest.mark.parametrize("name", sorted(read_tables(TABLES)))
@@ -162,23 +162,23 @@ def test_each_file_is_consistent(name):
             ]
             or [row["name"]]
         ]
-        assert {row.name for s in possible for row in s.rows} == {*named}
+        assert {row.name for s in possible for row in s.systems} == {*named}
         assert claims == {claim["text"] for claim in raw.get("claims", [])}
         examples = {example.name for scale in possible for example in scale.examples}
         assert examples == {example["name"] for example in raw.get("examples", [])}
     published = [*raw.get("columns", {}), *raw["metrics"], *MEASURED]
     for scale in possible:
-        assert all(row.seen <= row.seeds for row in scale.rows)
+        assert all(row.seen <= row.planned for row in scale.systems)
         for claim in scale.claims:  # by the seeds that were not seen
             awaits = scale.name in claim.awaits
             assert not awaits or all(scale.row(n).seen for n in (claim.row, claim.than))
         assert len({(claim.text, claim.metric) for claim in scale.claims}) == len(scale.claims)
-        for row in scale.rows:
+        for row in scale.systems:
             assert {*row.published} <= {*published}, row.name  # each column has a title or a metric
             assert row.missing or row.ensemble or row.file.partition(":")[0].endswith(".py")
             assert not (row.missing and row.note)
         needed = {corpus.folder for corpus in corpora_of(spec, scale)}
-        assert needed <= {corpus.folder for corpus in spec.corpora.values()}
+        assert needed <= {corpus.folder for corpus in spec.data.values()}
         if scale.target:
             assert "hours_to_target" in scale.metrics
 
@@ -197,19 +197,19 @@ def test_vectors_have_the_dimension_of_the_models_words():
 
 def test_rows_have_what_the_scale_the_row_and_the_row_at_the_scale_set(tmp_path):
     scales = read(tmp_path, TEXT).scales
-    paper = {row.name: row for row in scales["paper"].rows}
+    paper = {row.name: row for row in scales["paper"].systems}
     assert [*paper] == ["A", "B", "C", "D"]
     assert paper["A"].overrides == {"a": "1", "b": "2", "c": "3"}
     assert paper["A"].varied == ("b", "c") and paper["A"].note == "unlike"
-    assert (paper["A"].file, paper["A"].data, paper["A"].seeds) == ("big.py:one", "pairs", 1)
+    assert (paper["A"].file, paper["A"].data, paper["A"].planned) == ("big.py:one", "pairs", 1)
     assert paper["B"].file == "own.py" and paper["B"].overrides["b"] == "1"
     assert [row.name for row in scales["paper"].made] == ["A", "B", "C"]
-    small = {row.name: row for row in scales["small"].rows}
+    small = {row.name: row for row in scales["small"].systems}
     assert [*small] == ["A", "B", "D"]
     assert (small["A"].file, small["A"].data) == ("small.py:one", "")
-    assert [row.seeds for row in small.values()] == [1, 3, 3]
+    assert [row.planned for row in small.values()] == [1, 3, 3]
     assert (scales["small"].note, scales["paper"].note) == ("shorter", "")
-    assert not scales["huge"].rows and scales["huge"].unavailable == "too large"
+    assert not scales["huge"].systems and scales["huge"].unavailable == "too large"
 
 
 def test_claims_are_in_the_scales_that_have_their_rows(tmp_path):
@@ -229,10 +229,10 @@ def test_a_scale_inherits_a_shared_setting(tmp_path):
     spec = read(tmp_path, TEXT.replace(old, own))
     small = spec.scales["small"]
     assert small.note == "Of half the width. 100 steps. Greedy."
-    second = small.rows[1]  # its own config
+    second = small.systems[1]  # its own config
     assert second.overrides == {"a": "1", "b": "2", "d": "4"}
-    assert (second.data, second.seeds, small.rows[0].file) == ("words", 3, "small.py:one")
-    assert spec.corpora["pairs"].folder == "snli"  # the table's own
+    assert (second.data, second.seeds, small.systems[0].file) == ("words", 3, "small.py:one")
+    assert spec.data["pairs"].folder == "snli"  # the table's own
     folders = [corpus.folder for corpus in corpora_of(spec, small)]
     assert folders == ["words", "vectors"]
     with pytest.raises(UserError, match="no setting 'shortest'; did you mean 'shorter'"):
@@ -242,9 +242,9 @@ def test_a_scale_inherits_a_shared_setting(tmp_path):
 def test_some_rows_and_another_number_of_seeds(tmp_path):
     small = read(tmp_path, TEXT).scales["small"]
     chosen = small.only(["B"], 7)
-    assert [(row.name, row.seeds) for row in chosen.rows] == [("B", 7)]
+    assert [(row.name, row.planned) for row in chosen.systems] == [("B", 7)]
     assert not chosen.claims
-    assert [row.seeds for row in small.only([], None).rows] == [1, 3, 3]
+    assert [row.planned for row in small.only([], None).systems] == [1, 3, 3]
     with pytest.raises(UserError, match="no row 'BB'; did you mean 'B'"):
         small.only(["BB"], None)
 
@@ -295,6 +295,7 @@ def test_corpora_are_those_that_rows_use(tmp_path):
         ('source = "s"\n', "", "key 'source' is missing"),
         ('kind = "table"', 'kind = "tables"', r"kind='tables': must be table \| figure"),
         ("[data.vectors]", "[data.vectors.a]", r"data.vectors: unknown key 'a'"),
+        ('config = "big.py"', 'systems = ["A"]', r"scales.paper: unknown key 'systems'"),
     ],
 )
 def test_mistakes(tmp_path, old, new, message):

@@ -1,6 +1,5 @@
 """The verdict on a claim, on simulated trials."""
 
-import dataclasses
 import itertools
 import json
 import math
@@ -43,7 +42,7 @@ def judge(values, than=None, pooled=None, example_error=0.0, within=None):
         factor = float((1 / evidence.sizes).sum())
         variance = np.array([pooled.value**2])
         pooled = Pooled(evidence.means, variance, pooled.freedom, factor)
-        evidence = dataclasses.replace(evidence, pooled=pooled)
+        evidence = evidence._replace(pooled=pooled)
     return verdict_module.judge(evidence, within)
 
 

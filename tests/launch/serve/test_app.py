@@ -89,9 +89,7 @@ def test_the_page_of_the_api_has_each_path_schema_and_example(client):
     for path, methods in document["paths"].items():
         assert all(f"<h2><code>{name.upper()} {path}</code></h2>" in page for name in methods)
     for name in document["components"]["schemas"]:
-        assert f'<h3 id="{name}">' in page
-    for anchor in re.findall(r'href="#([^"]*)"', page):
-        assert f'id="{anchor}"' in page
+        assert f'"{name}": {{' in page
     for language in ("curl", "Python", "JavaScript"):
         assert page.count(f'<h4>{language}</h4><pre tabindex="0">') == 4  # of models
     for status in document["paths"]["/v1/models/toy:predict"]["post"]["responses"]:

@@ -16,7 +16,7 @@ from common_jax.errors import UserError
 from common_jax.text.squad import Answer
 from common_jax.text.vocabulary import UNKNOWN
 from common_jax.text.word_tokenizer import split_words
-from launch.predict.records import JsonLines, file_records
+from launch.predict.records import file_records, results_to
 from qanet_jax.answer_files import score_files
 from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
@@ -283,11 +283,13 @@ def test_ids_may_be_missing_in_inputs_and_numbers_that_json_lacks_are_null(tmp_p
     rows = [{"id": i, "context": "Ada", "question": "Who?", "score": s} for i, s in cells]
     (tmp_path / "q.parquet").write_bytes(parquet(rows))
     schema = Schema("Reading", (Text("context", "C"), Text("question", "Q")), "json")
-    records = [*file_records(tmp_path / "q.parquet", "", schema)]
-    assert [record.input.value.get("id") for record in records] == [7, None, None]
+    records = file_records(tmp_path / "q.parquet", "", schema)
+    rows = [*records.rows]
+    assert [record.input.value.get("id") for record in rows] == [7, None, None]
     output = io.StringIO()
-    for record in records:
-        JsonLines(output, schema).write(record, Unanswered("too long"))
+    results = results_to(tmp_path / "out.jsonl", records, output, schema)
+    for record in rows:
+        results.write(record, Unanswered("too long"))
     strict = lambda name: pytest.fail(f"{name} is not JSON")
     written = [json.loads(s, parse_constant=strict) for s in output.getvalue().splitlines()]
     assert [row["score"] for row in written] == [0.5, None, None]
