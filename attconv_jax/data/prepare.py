@@ -143,6 +143,7 @@ class Builder:
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
             "length": config.max_length,
             "on_bad_example": config.on_bad_example,
+            **({"stratified": True} if config.stratified and held_out else {}),
             **({"labels read": _LABELS} if config.on_bad_example == "skip" else {}),
             **({"inputs": inputs_to_text(self._inputs)} if self._inputs else {}),
         }
@@ -204,7 +205,8 @@ class Builder:
                     row["overlap"] = overlap(*words)
                 corpus.append(row)
                 if train and self._held_out.splits:
-                    self._held_out.add(example.group)
+                    stratum = example.label if self._config.stratified else ""
+                    self._held_out.add(example.group, stratum)
                 if not train or self._held_out.splits:
                     texts.write(json.dumps(example.texts, ensure_ascii=False) + "\n")
         require_some(corpus.rows, "examples", folder.name, source.place, bad_examples.counts)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_LAYOUTS = {"pairs": PAIRS, "texts": TEXTS, "ranking": RANKING}
+LAYOUTS = {"pairs": PAIRS, "texts": TEXTS, "ranking": RANKING}
 # The fields of datasets' rows: label, texts; for rankings also the article and the question's id.
 _DATASET_FIELDS = {
     "pairs": ("label", "premise", "hypothesis"),
@@ -291,7 +291,7 @@ def _sources(
     options: Any = dict(format_name=config.format, reads_all=annotated)
     options |= dict(labels=config.names, ignored=config.ignored_names)
     options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
-    layouts = _LAYOUTS[config.format]
+    layouts = LAYOUTS[config.format]
     columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
     if ranking and not columns and not tables_of_texts[0].is_known:

@@ -1,10 +1,10 @@
 """AttentiveConvNet on labelled texts of one's own, without word vectors: minutes on a CPU.
 
-  python -m launch.train --config configs/attconv/texts.py --config.data.dir=FOLDER \
-    --config.data.train=reviews.csv --config.data.labels=bad,good
+  python -m launch.train --config configs/attconv/texts.py --config.data.train=reviews.csv
 
-The files are tables in any format (docs/data.md). Without --config.data.dev and --config.data.test
-both are held out of train. `texts.py:SYSTEM` selects another system for one text (systems.py).
+The files are tables in any format, whose columns and labels are inferred (docs/data.md). Without
+--config.data.dev and --config.data.test both are held out of train. `texts.py:SYSTEM` selects
+another system for one text (systems.py).
 """
 
 from attconv_jax.config import DataConfig, WordsConfig
@@ -14,7 +14,9 @@ from configs.attconv.systems import config_of, finish
 def get_config(system="light", train="train.csv", **fields):
     """The config; `fields` are of the section `data`."""
     data = DataConfig(
-        **{"format": "texts", "dir": "data", "train": train, "labels": "1,2,3,4,5"} | fields,
+        **{"format": "texts", "dir": "data", "train": train, "labels": "1,2,3,4,5"}
+        | {"inferred": "dir,columns,labels,stratified,holdout_size"}
+        | fields,
         holdout_size=500,
         max_length=1000,
         batch_size=32,
