@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attconv_jax.data.sources import LAYOUTS, Table, source_of
@@ -71,16 +71,16 @@ def _infer_columns(inference: Inference) -> None:
     data: DataConfig = inference.data
     layouts = LAYOUTS[data.format]
     path = paths_of(data, "train")[0]
-    labels = {"labels": data.names, "ignored": data.ignored_names}
-    table = Table(path, layouts, {}, quotes=data.quotes, format_name=data.format, **labels)
+    options: Any = {"quotes": data.quotes, "format_name": data.format}
+    options |= {"labels": data.names, "ignored": data.ignored_names}
+    table = Table(path, layouts, {}, **options)
     with contextlib.suppress(UserError):
-        _ = table.content
-        return
+        if not {*_LABEL} & {name.lower() for name in table.content.table.names}:
+            return
     usual = dict(layouts[0].columns)
-    if not table.is_known:
-        usual["label"] = (*usual["label"], *_LABEL)
-        if "text" in usual:
-            usual["text"] = (*usual["text"], *_TEXT)
+    usual["label"] = (*usual["label"], *_LABEL)
+    if "text" in usual and not table.is_known:
+        usual["text"] = (*usual["text"], *_TEXT)
     infer_columns(inference, path, usual, [field for field in ("text", "label") if field in usual])
 
 
@@ -110,13 +110,13 @@ def _infer_labels(inference: Inference) -> None:
     column = f"{data.train}: labels"
 
     # What can be meant in two ways.
-    for key, values in forms.items():
-        if len(values) > 1:
-            _refuse_forms(inference, column, values, {*name_of.values()} - {name_of[key]})
-        if key not in trained:
-            split = next(split for split in named if {*values} & {*counts[split]})
-            what = f"{name_of[key]!r} of data.{split} ({values.total()} rows) is not in data.train"
-            inference.refuse(f"{column}: {what}", labels, {"ignored_labels": f"-,{name_of[key]}"})
+    if several := {key: values for key, values in forms.items() if len(values) > 1}:
+        _refuse_forms(inference, column, several, name_of)
+    for key in forms.keys() - trained:
+        count = forms[key].total()
+        split = next(split for split in named if {*forms[key]} & {*counts[split]})
+        what = f"{name_of[key]!r} of data.{split} ({count} rows) is not in data.train"
+        inference.refuse(f"{column}: {what}", labels, {"ignored_labels": f"-,{name_of[key]}"})
     if {"-1", "0"} <= {*forms}:
         rest = {"labels": join_list(_ordered({*name_of.values()} - {"-1"}))}
         inference.refuse(f"{column}: -1 may be a label, or mean none", labels, rest)
@@ -134,15 +134,21 @@ def _infer_labels(inference: Inference) -> None:
 
 
 def _refuse_forms(
-    inference: Inference, column: str, values: Counter[str], others: Iterable[str]
+    inference: Inference,
+    column: str,
+    several: Mapping[str, Counter[str]],
+    name_of: Mapping[str, str],
 ) -> None:
-    """Refuses a label of several forms, with the flags that read them as one, or as several."""
-    listed = ", ".join(f"{value!r} ({count} rows)" for value, count in values.most_common())
-    names = [*dict.fromkeys(_name(value) for value, _ in values.most_common())]
-    meanings = [{"labels": join_list(_ordered([*others, *names]))}]
-    if len(names) > 1:
-        first = join_list(_ordered([*others, names[0]]))
-        meanings += [{"labels": first, "ignored_labels": join_list(["-", *names[1:]])}]
+    """Refuses labels of several forms, with the flags that read them as one, or as several."""
+    counted = (values.most_common() for values in several.values())
+    listed = ", ".join("/".join(f"{v!r} ({count} rows)" for v, count in c) for c in counted)
+    forms = {_name(value) for values in several.values() for value in values}
+    rest = _ordered(forms - {*name_of.values()})
+    first = {"labels": join_list(_ordered(name_of.values()))}
+    meanings: list[dict[str, str]] = [first]
+    if rest:
+        every = {"labels": join_list(_ordered({*name_of.values(), *rest}))}
+        meanings = [every, {**first, "ignored_labels": join_list(["-", *rest])}]
     inference.refuse(f"{column}: {listed} may be the same", *meanings)
 
 

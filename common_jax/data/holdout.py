@@ -67,7 +67,7 @@ class HoldOut(abc.ABC):
             raise UserError(
                 f"{source}: {self.groups} distinct {self.unit} are too few to hold {self._size} "
                 f"out for each of {' and '.join(self.splits)}, which leaves {remaining:.0%} of the "
-                "examples to train on; name files of their own, or set data.holdout_size"
+                "examples to train on; name files of their own"
             )
         return self._size
 
@@ -133,11 +133,11 @@ class ShuffledGroups(HoldOut):
         random.Random(self._seed).shuffle(names)
         if not self._strata:
             return names
-        sizes = Counter(self._strata.values())
+        stratum_of = {name: self._strata.get(name, "") for name in names}
+        sizes = Counter(stratum_of.values())
         before = Counter[str]()
         places = {}
-        for name in names:
-            stratum = self._strata[name]
+        for name, stratum in stratum_of.items():
             places[name] = (before[stratum] + 0.5) / sizes[stratum]
             before[stratum] += 1
         return sorted(names, key=places.__getitem__)

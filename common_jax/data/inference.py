@@ -291,7 +291,7 @@ def infer_size(
             held_out.add(*example)
         size = held_out.fit_size(source)
     except UserError as error:
-        inference.refuse(str(error))
+        inference.refuse(str(error), {"holdout_size": max(1, held_out.groups // 10)})
     else:
         splits = " and ".join(held_out.splits)
         counted = f"{size} of each of {splits}, of {held_out.groups} distinct {held_out.unit}"

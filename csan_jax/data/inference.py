@@ -14,6 +14,7 @@ from common_jax.data.inference import (
     paths_of,
     read_columns,
 )
+from common_jax.data.layouts import are_names
 from common_jax.data.object_rows import ObjectTable
 from common_jax.data.sources import held_out_splits
 from common_jax.data.table_format import format_of
@@ -84,7 +85,7 @@ def _infer_languages(inference: Inference) -> None:
         meanings = [_meaning(codes, both), _meaning(codes[::-1], both[::-1])]
     elif {"source", "src"} & {*map(str.lower, names)}:
         meanings = [dict(zip(_LANGUAGES, codes, strict=True)) for codes in (pair, pair[::-1])]
-    elif table.head:
+    elif table.head and not are_names(names):
         meanings = [_meaning(pair, sides) for sides in (("1", "2"), ("2", "1"))]
     else:
         meanings = [_meaning(pair, sides) for sides in (names[:2], names[1::-1])]

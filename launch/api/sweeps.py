@@ -152,7 +152,15 @@ def plan_sweep(
         else [*grid]
     )
     axes += [_axis(zipped)] if zipped else []
-    trials = grid_trials(chosen.source, chosen.overrides, axes, seeds, folder, systems)
+
+    def trials_of(config: Config) -> list[Trial]:
+        return grid_trials(config.source, config.overrides, axes, seeds, folder, systems)
+
+    trials = trials_of(chosen)
+    workdirs = [trial.workdir for trial in trials]
+    swept = [field for axis in axes for field in axis.fields]
+    if (resolved := chosen.with_inferred(workdirs, swept)) is not chosen:
+        trials = trials_of(resolved)
 
     # Errors come before the first training.
     with error_context("--out"):
