@@ -1,5 +1,6 @@
 """Fields that files of sentence pairs decide."""
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,13 +15,13 @@ from common_jax.data.inference import (
     paths_of,
     read_columns,
 )
-from common_jax.data.layouts import are_names
+from common_jax.data.layouts import are_names, translation
 from common_jax.data.object_rows import ObjectTable
 from common_jax.data.sources import held_out_splits
 from common_jax.data.table_format import format_of
 from common_jax.errors import UserError
 from csan_jax.data.prepare import Builder
-from csan_jax.data.sources import source_of
+from csan_jax.data.sources import Table, source_of
 from csan_jax.data.subwords import TooManyPiecesError
 from csan_jax.languages import language_of
 
@@ -36,7 +37,8 @@ def infer(config: "Config") -> Inference:
     the size of the vocabulary."""
     inference = Inference(config.data)
     infer_folder(inference)
-    if inference.wants(*_LANGUAGES, "columns") and not inference.problems:
+    wanted = [name for name in _LANGUAGES if inference.wants(name)]
+    if inference.wants("columns") and len(wanted) != 1 and not inference.problems:
         _infer_languages(inference)
     splits = held_out_splits(config.data)
     if inference.problems:
@@ -58,41 +60,63 @@ def _infer_languages(inference: Inference) -> None:
     data: DataConfig = inference.data
     name = data.names_of("train")[0]
     if not data.is_table(name):
-        data.with_languages({"data.train"})  # two files, which have the languages' endings
-        inference.set(source_language=data.source_language, target_language=data.target_language)
+        if inference.wants(*_LANGUAGES):  # two files, which have the languages' endings
+            data.with_languages({"data.train"})
+            languages = {name: getattr(data, name) for name in _LANGUAGES}
+            inference.set(**languages)
         return
 
     # The columns of each language.
     path = paths_of(data, "train")[0]
     pair = (data.source_language, data.target_language)
+    if not inference.wants(*_LANGUAGES):
+        with contextlib.suppress(UserError):
+            _ = Table(path, translation(pair), {}, data.separator, quotes=data.quotes).content
+            return
     table = read_columns(data, path, ())
     names = _paths(path) or [column.name for column in table.columns]
     languages = {name: language_of(name.rpartition(".")[2]) for name in names}
     at = [_columns_of(code, languages) for code in pair]
     if all(len(named) == 1 for named in at) and pair[0] != pair[1]:
         source, target = (named[0] for named in at)
-        inference.set(source_language=pair[0], target_language=pair[1])
+        if inference.wants(*_LANGUAGES):
+            inference.set(source_language=pair[0], target_language=pair[1])
         inference.set(columns=f"source={source},target={target}")
         return
 
-    # Else both directions: between the columns of two languages, or the first two.
-    both = [name for name in names if languages[name]]
-    if all(at):
-        both = [name for named in at for name in named]
-        meanings = [_meaning(pair, sides) for sides in itertools.product(*at)]
-    elif len(both) == 2:
-        codes = tuple(languages[name] for name in both)
-        meanings = [_meaning(codes, both), _meaning(codes[::-1], both[::-1])]
-    elif {"source", "src"} & {*map(str.lower, names)}:
-        meanings = [dict(zip(_LANGUAGES, codes, strict=True)) for codes in (pair, pair[::-1])]
-    elif table.head and not are_names(names):
-        meanings = [_meaning(pair, sides) for sides in (("1", "2"), ("2", "1"))]
-    else:
-        meanings = [_meaning(pair, sides) for sides in (names[:2], names[1::-1])]
+    # Else it is refused, with both directions.
     listed = " and ".join(repr("  ".join(cells)[:80]) for cells in table.head)
     shown = f"the first rows are {listed}" if listed else f"it has {', '.join(names)[:300]}"
     what = f"no two columns are surely {pair[0]} and {pair[1]}"
-    inference.refuse(f"{path}: {what}; {shown}", *meanings)
+    in_order = bool(table.head) and not are_names(names)  # without a header
+    inference.refuse(f"{path}: {what}; {shown}", *_meanings(pair, languages, at, in_order))
+
+
+def _meanings(
+    pair: tuple[str, str],
+    languages: Mapping[str, str],
+    at: Sequence[Sequence[str]],
+    in_order: bool,
+) -> list[dict[str, str]]:
+    """The fields of the directions that a table can mean.
+
+    Args:
+      pair: the config's languages.
+      languages: of each column, "" if its name is none's.
+      at: the columns of each of the config's languages.
+      in_order: whether columns have numbers instead of names.
+    """
+    names = [*languages]
+    both = [name for name in names if languages[name]]
+    if all(at):
+        return [_meaning(pair, sides) for sides in itertools.product(*at)]
+    if len(both) == 2:
+        codes = [languages[name] for name in both]
+        return [_meaning(codes, both), _meaning(codes[::-1], both[::-1])]
+    if {"source", "src"} & {*map(str.lower, names)}:
+        return [dict(zip(_LANGUAGES, codes, strict=True)) for codes in (pair, pair[::-1])]
+    sides = ["1", "2"] if in_order else names[:2]
+    return [_meaning(pair, sides), _meaning(pair, sides[::-1])] if len(names) > 1 else []
 
 
 def _columns_of(code: str, languages: Mapping[str, str]) -> list[str]:
