@@ -113,7 +113,7 @@ class Table(tables.Table):
         return "" if self._reader().may_be(label) else f"no label, as {listed}"
 
     @functools.cached_property
-    def _file_labels(self) -> Sequence[str]:
+    def file_labels(self) -> Sequence[str]:
         """The file's names of numbers of labels, if it has them."""
         if not self.has_objects:
             return ()
@@ -122,7 +122,7 @@ class Table(tables.Table):
     def _reader(self) -> LabelReader:
         """The reader of labels; raises UserError as its constructor."""
         fixed = self.format_name == "ranking"
-        return LabelReader(self.labels, self.ignored, self.place, self._file_labels, fixed=fixed)
+        return LabelReader(self.labels, self.ignored, self.place, self.file_labels, fixed=fixed)
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -268,7 +268,7 @@ def source_of(
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
         paths = [find_files(folder, name, key) for name in names_in(names, key, folder)]
-        return join(s for shards in paths for s in _sources(config, shards, annotated, rule))
+        return join(s for shards in paths for s in file_sources(config, shards, annotated, rule))
 
     return find_source(
         config,
@@ -281,7 +281,7 @@ def source_of(
     )
 
 
-def _sources(
+def file_sources(
     config: "DataConfig", shards: Sequence[Path], annotated: bool, rule: Rule
 ) -> list[Source]:
     """The sources of the files of a name."""

@@ -3,6 +3,7 @@
 What can be meant in two ways is refused with the flags of each meaning, never guessed.
 """
 
+import contextlib
 import dataclasses
 import filecmp
 import itertools
@@ -36,13 +37,12 @@ class Inference:
     Attributes:
       data: the config's section, with the values inferred until now.
       values: these, by field.
-      notes, problems: lines for the log; what is refused.
+      problems: what is refused.
     """
 
     def __init__(self, data: Any):
         self.data = data
         self.values: dict[str, Any] = {}
-        self.notes: list[str] = []
         self.problems: list[str] = []
 
     def wants(self, *names: str) -> bool:
@@ -61,11 +61,8 @@ class Inference:
 
     def require_none(self) -> None:
         """Raises UserError with all problems."""
-        if len(self.problems) == 1:
-            raise UserError(self.problems[0])
         if self.problems:
-            numbered = (f"({n}) {text}" for n, text in enumerate(self.problems, start=1))
-            raise UserError(" ".join(numbered))
+            raise UserError("; also ".join(self.problems))
 
 
 def flags(values: Mapping[str, Any]) -> str:
@@ -83,44 +80,27 @@ def paths_of(data: Any, split: str) -> list[Path]:
 def infer_folder(inference: Inference) -> None:
     """Sets `dir` to the current folder if it has the named files, and `data.dir` does not."""
     data = inference.data
-    if not inference.wants("dir") or in_bucket(data.dir):
+    folders = [Path(expand_user(data.dir)), Path.cwd()]
+    if not inference.wants("dir") or in_bucket(data.dir) or folders[0].absolute() == folders[1]:
         return
-    named = [(split, getattr(data, split)) for split in SPLITS if getattr(data, split)]
-    folders = Path(expand_user(data.dir)), Path.cwd()
-
-    # Which of the two folders have each name.
-    split_folder: dict[str, Path] = {}
-    for split, value in named:
-        at = [folder for folder in folders if _has(folder, value, f"data.{split}")]
-        if len(at) == 2 and _differ(*(folder / value for folder in at)):
-            problem = f"data.{split}={value}: {folders[0] / value} and {folders[1] / value} differ"
-            inference.refuse(problem, *({"dir": folder} for folder in folders))
-        elif not at:
-            where = f"neither in data.dir={data.dir} nor in {folders[1]}"
-            inference.refuse(f"data.{split}={value}: no such file, {where}")
-        else:
-            split_folder[split] = at[0]
-
-    # One folder for all.
-    if len({*split_folder.values()}) > 1:
-        listed = ", ".join(f"data.{split} in {folder}" for split, folder in split_folder.items())
-        inference.refuse(f"files of two folders: {listed}; give their full paths")
-    elif split_folder.get("train") == folders[1] and not inference.problems:
+    named = {split: getattr(data, split) for split in SPLITS if getattr(data, split)}
+    listed = " ".join(f"data.{split}={names}" for split, names in named.items())
+    existing = [folder for folder in folders if all(_has(folder, *n) for n in named.items())]
+    equal = filecmp.cmpfiles(folders[0], folders[1], [*named.values()], shallow=False)[0]
+    if not existing:
+        problem = f"{listed}: no such files, neither in data.dir={data.dir} nor in {folders[1]}"
+        inference.refuse(problem)
+    elif existing == folders and len(equal) < len(named):
+        meanings = [{"dir": folder} for folder in folders]
+        inference.refuse(f"{listed}: the files in {data.dir} and {folders[1]} differ", *meanings)
+    elif existing == folders[1:]:
         inference.set(dir=str(folders[1]))
 
 
-def _has(folder: Path, value: str, key: str) -> bool:
-    """Whether a folder has all files that a field names."""
-    names = names_in(value, key, folder)
+def _has(folder: Path, split: str, value: str) -> bool:
+    """Whether a folder has all files that a split names."""
+    names = names_in(value, f"data.{split}", folder)
     return all(exists(folder, name) or file_endings(folder / name) for name in names)
-
-
-def _differ(first: Path, second: Path) -> bool:
-    """Whether two paths are of different files; True for several files."""
-    if first.absolute() == second.absolute() or first.parent.absolute() == second.parent.absolute():
-        return False
-    both = first.is_file() and second.is_file()
-    return not (both and filecmp.cmp(first, second, shallow=False))
 
 
 class Column:
@@ -151,27 +131,15 @@ class Column:
         return 2 <= len(self.values) <= _MOST_CLASSES and min(self.values.values()) >= least
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{value} {count}" for value, count in self.values.most_common(3))
-        return f"{self.name} ({counts}, ...)" if len(self.values) > 3 else f"{self.name} ({counts})"
+        counts = ", ".join(f"{value} {count}" for value, count in self.values.most_common())
+        return f"{self.name} ({counts})" if self.has_classes else self.name
 
 
-@dataclasses.dataclass
-class Columns:
-    """The columns of a table, from all of its rows.
-
-    Attributes:
-      columns: by name; by number if row 1 is not surely a header.
-      head: the first two rows of texts.
-      is_named: whether the names are surely names.
-    """
-
-    columns: list[Column]
-    head: list[list[str]]
-    is_named: bool
-
-
-def read_columns(data: Any, path: Path, known: Iterable[str]) -> Columns:
-    """Reads a table.
+def read_columns(
+    data: Any, path: Path, known: Iterable[str] = ()
+) -> tuple[list[Column], list[list[str]], bool]:
+    """The columns of a table, which are named by row 1 if it is not surely a header; the first two
+    rows of texts; and whether the names are surely names.
 
     Args:
       known: names in lower case, of which a header has one. Without, row 1 is a header only if none
@@ -182,53 +150,49 @@ def read_columns(data: Any, path: Path, known: Iterable[str]) -> Columns:
     """
     separator = getattr(data, "separator", "\t")
     format = format_of(path, separator)
+    has_objects = format in ("parquet", "jsonl", "json")
     bad_examples = BadExamples("skip")
-    if format in ("parquet", "jsonl", "json"):
+    rows: Iterator[list[str]]
+    if has_objects:
         table = ObjectTable(path, format)
-        columns = [Column(name) for name in table.names]
-        for node in table.rows(bad_examples):
-            for column, value in zip(columns, _scalars(node, table.names), strict=True):
-                column.add(value)
-        return Columns(columns, [], True)
+        first = table.paths
+        rows = ([_scalar(node, name) for name in first] for node in table.rows(bad_examples))
+    else:
+        file = TextFile(path, format == "csv", separator, data.quotes)
+        rows = (cells for _, cells in file.filled(bad_examples))
+        first = [cell.strip() for cell in next(rows, [])]
 
-    # Rows of texts, the first of which may be the header.
-    file = TextFile(path, format == "csv", separator, data.quotes)
-    rows = (cells for _, cells in file.filled(bad_examples))
-    first = [cell.strip() for cell in next(rows, [])]
+    # The values of each column, and whether the first row may be one of them.
     columns = [Column(name) for name in first]
-    head = [first]
+    head = [] if has_objects else [first]
     recurs = False
     for cells in rows:
         head += [cells] if len(head) == 1 else []
-        recurs |= any(a == b.strip() for a, b in zip(first, cells, strict=False) if a)
         for column, cell in zip(columns, cells, strict=False):
             column.add(cell)
-    is_known = any(name.lower() in {*known} for name in first)
-    return Columns(columns, head, is_known or not recurs)
+            recurs |= bool(cell) and cell.strip() == column.name
+    is_known = has_objects or not {name.lower() for name in first}.isdisjoint(known)
+    return columns, head, is_known or not recurs
 
 
-def _scalars(node: Node, names: Sequence[str]) -> Iterator[str]:
-    """The texts and numbers of a row, as texts; "" for others."""
-    for name in names:
-        value = node.value.get(name) if isinstance(node.value, dict) else None
-        yield read_scalar(node, (name,)) if isinstance(value, str | int | float) else ""
+def _scalar(node: Node, path: str) -> str:
+    """The text or number at a path, as text; "" for others."""
+    with contextlib.suppress(UserError):
+        return read_scalar(node, (path,) if path in node.value else tuple(path.split(".")))
+    return ""
 
 
-def infer_columns(
-    inference: Inference,
-    path: Path,
-    usual: Mapping[str, Sequence[str]],
-    by_content: Sequence[str] = (),
-) -> None:
+def infer_columns(inference: Inference, path: Path, usual: Mapping[str, Sequence[str]]) -> None:
     """Sets `columns` of a table that has no known layout.
+
+    The fields "text" and "label" are also found by their content: a text at least `_TEXT` times as
+    long as the next, and the only other column with few values.
 
     Args:
       usual: names of each field's column, in lower case.
-      by_content: of "text" and "label", the fields that are also found by their content: a text at
-        least `_TEXT` times as long as the next, and the only other column with few values.
     """
-    table = read_columns(inference.data, path, itertools.chain(*usual.values()))
-    columns = table.columns
+    known = itertools.chain(*usual.values())
+    columns, head, is_named = read_columns(inference.data, path, known)
     candidates = {
         field: [column for column in columns if column.name.lower() in names]
         for field, names in usual.items()
@@ -237,38 +201,31 @@ def infer_columns(
     # Fields without a usual name, by their content.
     taken = {column.name for named in candidates.values() for column in named}
     others = [column for column in columns if column.name not in taken]
-    if "text" in by_content and not candidates["text"]:
+    if candidates.get("text") == []:
         others.sort(key=lambda column: -column.length)
         longest = others[0].length if others else 0
         candidates["text"] = [column for column in others if _TEXT * column.length > longest]
-    if "label" in by_content and not candidates["label"]:
-        texts = {column.name for column in candidates["text"]}
+    if candidates.get("label") == []:
+        texts = {column.name for column in candidates.get("text", [])}
         candidates["label"] = [c for c in others if c.has_classes and c.name not in texts]
 
-    # One column for each field, whose names can be written.
+    # One column for each field; else it is refused.
     chosen = {field: named[0].name if named else "NAME" for field, named in candidates.items()}
-    listed = ", ".join(column.name for column in columns)[:300]
-    numbers = {column.name: str(number) for number, column in enumerate(columns, start=1)}
-    if not table.is_named:
-        shown = " and ".join(repr("  ".join(cells)[:80]) for cells in table.head)
+    if not is_named:
+        numbers = {column.name: str(number) for number, column in enumerate(columns, start=1)}
+        shown = " and ".join(repr("  ".join(cells)[:80]) for cells in head)
         by_number = {field: numbers.get(name, "NUMBER") for field, name in chosen.items()}
         problem = f"{path}: row 1 may be a header or an example: the first rows are {shown}"
         inference.refuse(problem, _columns(chosen), _columns(by_number))
         return
     for field, named in candidates.items():
-        if not named:
-            problem = f"{path}: no column is surely the {field}: {listed}"
-            inference.refuse(problem, _columns(chosen))
-        elif len(named) > 1:
-            several = ", ".join(map(str, named) if field == "label" else (c.name for c in named))
-            meanings = [_columns({**chosen, field: column.name}) for column in named]
-            inference.refuse(f"{path}: several columns can be the {field}: {several}", *meanings)
-    if any(len(named) != 1 for named in candidates.values()):
-        return
-    if unwritten := [name for name in chosen.values() if "," in name]:
-        inference.refuse(f"{path}: rename the column {unwritten[0]!r}, whose name has a comma")
-        return
-    inference.set(**_columns(chosen))
+        if len(named) != 1:
+            names = [column.name for column in named] or ["NAME"]
+            meanings = [_columns({**chosen, field: name}) for name in names]
+            listed = ", ".join(map(str, named or columns))[:300]
+            inference.refuse(f"{path}: the column of the {field} may be one of {listed}", *meanings)
+    if all(len(named) == 1 for named in candidates.values()):
+        inference.set(**_columns(chosen))
 
 
 def _columns(chosen: Mapping[str, str]) -> dict[str, str]:
@@ -293,7 +250,4 @@ def infer_size(
     except UserError as error:
         inference.refuse(str(error), {"holdout_size": max(1, held_out.groups // 10)})
     else:
-        splits = " and ".join(held_out.splits)
-        counted = f"{size} of each of {splits}, of {held_out.groups} distinct {held_out.unit}"
-        inference.notes.append(f"held out of train: {counted}")
         inference.set(holdout_size=size)

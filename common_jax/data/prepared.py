@@ -256,8 +256,8 @@ class PreparedData(abc.ABC):
             k: str(as_path(expand_user(path)).absolute()) for k, path in paths.items() if path
         }
         left_out = {*self.config.not_prepared, "inferred"}
-        left_out |= set() if fields.get("stratified") else {"stratified"}  # as in versions before
         kept = {k: v for k, v in fields.items() if k not in left_out}
+        kept = {k: v for k, v in kept.items() if v or k != "stratified"}  # as in versions before
         kept = {k: v for k, v in kept.items() if k not in _READINGS} | self._readings()
         splits = list(preparation.splits)
         return {**builder.settings(), "splits": splits, "fields": {**kept, **absolute}}

@@ -1,10 +1,9 @@
 """The fields that one's own files decide, for a new run or as a begun one has recorded them."""
 
-import contextlib
 import dataclasses
 import logging
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from common_jax.config import SplitsConfig
@@ -41,15 +40,18 @@ def inferred_overrides(
 
     # The files, silently: what they show is logged when they are prepared.
     changed: Any = {"data": dataclasses.replace(data, inferred=",".join(names))}
-    with _silent("common_jax.data", data.inference.partition(".")[0]):
-        inference: Inference = pkgutil.resolve_name(data.inference)(
-            dataclasses.replace(config, **changed)
-        )
-        inference.require_none()
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        infer = pkgutil.resolve_name(data.inference)
+        inference: Inference = infer(dataclasses.replace(config, **changed))
+    finally:
+        logging.disable(disabled)
+    inference.require_none()
     if inference.values:
-        lines = [*inference.notes, "inferred from the files, unless set on the command line:"]
         fields = (f"  {flags({key: value})}" for key, value in inference.values.items())
-        _log.info("%s\n%s", "\n".join(lines), " \\\n".join(fields))
+        block = " \\\n".join(fields)
+        _log.info("inferred from the files, unless set on the command line:\n%s", block)
     return _overrides(inference.values)
 
 
@@ -64,17 +66,3 @@ def _recorded(run: RunFolder, names: Sequence[str]) -> dict[str, Any]:
 def _overrides(values: dict[str, Any]) -> list[str]:
     fields = {**values, "inferred": ",".join(values)}
     return [f"--config.data.{name}={value}" for name, value in fields.items()]
-
-
-@contextlib.contextmanager
-def _silent(*names: str) -> Iterator[None]:
-    """Hides the messages of packages but errors."""
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

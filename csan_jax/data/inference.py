@@ -2,8 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from common_jax.bad_examples import BadExamples
@@ -16,9 +15,7 @@ from common_jax.data.inference import (
     read_columns,
 )
 from common_jax.data.layouts import are_names, translation
-from common_jax.data.object_rows import ObjectTable
 from common_jax.data.sources import held_out_splits
-from common_jax.data.table_format import format_of
 from common_jax.errors import UserError
 from csan_jax.data.prepare import Builder
 from csan_jax.data.sources import Table, source_of
@@ -58,84 +55,46 @@ def _infer_languages(inference: Inference) -> None:
     """Sets the columns of the config's two languages; they are refused if they have other names,
     since nothing else shows the direction."""
     data: DataConfig = inference.data
-    name = data.names_of("train")[0]
-    if not data.is_table(name):
-        if inference.wants(*_LANGUAGES):  # two files, which have the languages' endings
-            data.with_languages({"data.train"})
-            languages = {name: getattr(data, name) for name in _LANGUAGES}
-            inference.set(**languages)
-        return
+    if not data.is_table(data.names_of("train")[0]):
+        return  # two files, which have the languages' endings
 
-    # The columns of each language.
+    # The columns of each language, unless they are known.
     path = paths_of(data, "train")[0]
     pair = (data.source_language, data.target_language)
     if not inference.wants(*_LANGUAGES):
         with contextlib.suppress(UserError):
             _ = Table(path, translation(pair), {}, data.separator, quotes=data.quotes).content
             return
-    table = read_columns(data, path, ())
-    names = _paths(path) or [column.name for column in table.columns]
+    columns, head, _ = read_columns(data, path)
+    names = [column.name for column in columns]
     languages = {name: language_of(name.rpartition(".")[2]) for name in names}
-    at = [_columns_of(code, languages) for code in pair]
-    if all(len(named) == 1 for named in at) and pair[0] != pair[1]:
-        source, target = (named[0] for named in at)
-        if inference.wants(*_LANGUAGES):
-            inference.set(source_language=pair[0], target_language=pair[1])
-        inference.set(columns=f"source={source},target={target}")
-        return
+    codes = [language_of(code) or code for code in pair]
+    at = [[name for name in names if languages[name] == code] for code in codes]
 
-    # Else it is refused, with both directions.
-    listed = " and ".join(repr("  ".join(cells)[:80]) for cells in table.head)
+    # The directions that these can mean: languages, and their columns or numbers.
+    both = [name for name in names if languages[name]]
+    directions: list[tuple[Sequence[str], Sequence[str]]]
+    if all(at):
+        directions = [(pair, sides) for sides in itertools.product(*at)]
+    elif len(both) == 2:
+        codes = [languages[name] for name in both]
+        directions = [(codes, both), (codes[::-1], both[::-1])]
+    else:
+        sides = ["1", "2"] if head and not are_names(names) else [*names, "NAME"][:2]
+        directions = [(pair, sides), (pair, sides[::-1])]
+    meanings = [
+        {**dict(zip(_LANGUAGES, codes, strict=True)), "columns": f"source={source},target={target}"}
+        for codes, (source, target) in directions
+    ]
+
+    # The only one; others are refused.
+    if len(meanings) == 1 and pair[0] != pair[1]:
+        inference.set(**{key: v for key, v in meanings[0].items() if inference.wants(key)})
+        return
+    listed = " and ".join(repr("  ".join(cells)[:80]) for cells in head)
     shown = f"the first rows are {listed}" if listed else f"it has {', '.join(names)[:300]}"
     what = f"no two columns are surely {pair[0]} and {pair[1]}"
-    in_order = bool(table.head) and not are_names(names)  # without a header
-    inference.refuse(f"{path}: {what}; {shown}", *_meanings(pair, languages, at, in_order))
-
-
-def _meanings(
-    pair: tuple[str, str],
-    languages: Mapping[str, str],
-    at: Sequence[Sequence[str]],
-    in_order: bool,
-) -> list[dict[str, str]]:
-    """The fields of the directions that a table can mean.
-
-    Args:
-      pair: the config's languages.
-      languages: of each column, "" if its name is none's.
-      at: the columns of each of the config's languages.
-      in_order: whether columns have numbers instead of names.
-    """
-    names = [*languages]
-    both = [name for name in names if languages[name]]
-    if all(at):
-        return [_meaning(pair, sides) for sides in itertools.product(*at)]
-    if len(both) == 2:
-        codes = [languages[name] for name in both]
-        return [_meaning(codes, both), _meaning(codes[::-1], both[::-1])]
-    if {"source", "src"} & {*map(str.lower, names)}:
-        return [dict(zip(_LANGUAGES, codes, strict=True)) for codes in (pair, pair[::-1])]
-    sides = ["1", "2"] if in_order else names[:2]
-    return [_meaning(pair, sides), _meaning(pair, sides[::-1])] if len(names) > 1 else []
-
-
-def _columns_of(code: str, languages: Mapping[str, str]) -> list[str]:
-    """The columns of a language: named by its code, or else of the same language."""
-    exact = [name for name in languages if name.rpartition(".")[2].lower() == code.lower()]
-    language = language_of(code)
-    return exact or [name for name in languages if language and languages[name] == language]
-
-
-def _paths(path: Path) -> list[str]:
-    """The paths of the columns of a table of objects; empty for other tables."""
-    format = format_of(path)
-    return ObjectTable(path, format).paths if format in ("parquet", "jsonl", "json") else []
-
-
-def _meaning(languages: Sequence[str], sides: Sequence[str]) -> dict[str, str]:
-    """The fields of a direction."""
-    columns = f"source={sides[0]},target={sides[1]}"
-    return {**dict(zip(_LANGUAGES, languages, strict=True)), "columns": columns}
+    inference.refuse(f"{path}: {what}; {shown}", *meanings)
 
 
 def _infer_vocabulary(inference: Inference) -> None:
@@ -147,7 +106,6 @@ def _infer_vocabulary(inference: Inference) -> None:
     try:
         Builder(data).train_subwords()
     except TooManyPiecesError as error:
-        inference.notes.append(f"data.vocab_size={data.vocab_size}: the text has {error.most}")
         inference.set(vocab_size=error.most)
     except UserError as error:
         inference.refuse(str(error))
