@@ -77,6 +77,7 @@ class DataConfig(SplitsConfig):
       escaped_breaks: whether a backslash and "n" in CSV are a line break, as in yelp_review_full.
       ignored_labels: labels, separated by commas, of examples that are skipped and counted; -1 in a
         table is "-". Examples with any other label, or none, are bad examples.
+      stratified: whether held-out splits have each label as often as train has.
       balanced: samples equally many training examples of each label, as many as of the rarest.
       negatives: for rankings, the number of sentences that do not answer a question that are drawn
         for it in each epoch of training, without replacement; at most all of its passage.
@@ -91,10 +92,12 @@ class DataConfig(SplitsConfig):
     not_prepared: ClassVar[frozenset[str]] = frozenset(
         {"cache_dir", "negatives", "batch_size", "eval_batch_tokens", "max_shapes"}
     )
+    inference: ClassVar[str] = "attconv_jax.data.inference:infer"
     format: Literal["pairs", "texts", "ranking"] = "pairs"
     labels: str = "entailment,neutral,contradiction"
     escaped_breaks: bool = dataclasses.field(default=False, metadata={FORMER: True})
     ignored_labels: str = "-"
+    stratified: bool = False
     balanced: bool = False
     examples: int = size(0, least=0)
     negatives: int = size(1)

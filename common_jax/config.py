@@ -27,6 +27,7 @@ from common_jax.fields import (
     require,
     share,
     size,
+    split_list,
     suggestion,
     to_mapping,
 )
@@ -251,8 +252,12 @@ class SplitsConfig(SourceConfig):
       holdout_size: number of generated dev and test examples each, and of examples held out of
         train for a dev or test split that is not named.
       seed: of the generated corpus and of the held-out choice.
+      inferred: the fields of this section that the files decide (docs/data.md), unless they are set
+        on the command line; in a run's config those that they have decided.
+      inference: the function that does, as of `Inference`, "package.module:function".
     """
 
+    inference: ClassVar[str] = ""
     train: str = ""
     dev: str = ""
     test: str = ""
@@ -261,6 +266,7 @@ class SplitsConfig(SourceConfig):
     examples: int = 0
     holdout_size: int = size(1000)
     seed: int = 0
+    inferred: str = ""
 
     def __post_init__(self):
         super().__post_init__()
@@ -274,6 +280,12 @@ class SplitsConfig(SourceConfig):
         """The names in `train`, `dev` or `test` (`names_in`)."""
         folder = expand_user(self.dir, "data.dir") if self.source == "files" else None
         return names_in(getattr(self, split), f"data.{split}", folder)
+
+    @property
+    def to_infer(self) -> tuple[str, ...]:
+        """The names in `inferred`, without columns that a config file names."""
+        names = split_list(self.inferred, "data.inferred")
+        return tuple(name for name in names if name and not (name == "columns" and self.columns))
 
     @property
     def column_fields(self) -> tuple[str, ...]:
@@ -348,7 +360,7 @@ def from_values(kind: type[T], values: Mapping[str, Any]) -> T:
 
 def completed(config: T, overridden: Mapping[str, Any]) -> T:
     """The config with fields that follow from those set on the command line, by its method
-    `completed`, if it has one.
+    `completed`, if it has one; and without those in `data.inferred`.
 
     Args:
       overridden: the values before, by the fields' full names.
@@ -356,6 +368,12 @@ def completed(config: T, overridden: Mapping[str, Any]) -> T:
     Raises:
       UserError: if the overridden fields need others.
     """
+    data = getattr(config, "data", None)
+    if isinstance(data, SplitsConfig) and data.inferred and "data.inferred" not in overridden:
+        is_files = data.source == "files"
+        rest = [name for name in data.to_infer if is_files and f"data.{name}" not in overridden]
+        changed: Any = {"data": dataclasses.replace(data, inferred=",".join(rest))}
+        config = dataclasses.replace(config, **changed)  # type: ignore[type-var]
     complete = getattr(config, "completed", None)
     return complete(overridden) if complete else config
 

@@ -151,6 +151,7 @@ class DataConfig(SplitsConfig):
     not_prepared: ClassVar[frozenset[str]] = frozenset(
         {"cache_dir", "max_equal_pairs", "batch_tokens", "max_shapes", "batching", "row_tokens"}
     )
+    inference: ClassVar[str] = "csan_jax.data.inference:infer"
     source_language: str = ""
     target_language: str = ""
     train: str = "train"
@@ -342,7 +343,9 @@ class Config(Section):
     def completed(self, overridden: Mapping[str, Any]) -> "Config":
         """The config with the languages of a corpus that was set on the command line, and other
         white space read as blanks if all its files were."""
-        data = self.data.with_languages(overridden)
+        data = self.data
+        if "data.inferred" in overridden or not {*_LANGUAGES, "columns"} <= {*data.to_infer}:
+            data = data.with_languages(overridden)
         if "data.white_space" not in overridden and replaces_train(self, overridden):
             data = dataclasses.replace(data, white_space="blanks")
         return dataclasses.replace(self, data=data)

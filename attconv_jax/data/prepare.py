@@ -118,6 +118,7 @@ class Builder(WordLevelBuilder):
             "labels": [config.labels, config.ignored_labels, config.balanced],
             "lexicon": [self._words.dim, self._words.rows, self._words.unknown_rows],
             "length": config.max_length,
+            **({"stratified": True} if config.stratified and held_out else {}),
             **({"labels read": _LABELS} if config.on_bad_example == "skip" else {}),
             **super().settings(),
         }
@@ -183,7 +184,8 @@ class Builder(WordLevelBuilder):
                     row["overlap"] = overlap(*words)
                 corpus.append(row)
                 if train and self._held_out.splits:
-                    self._held_out.add(example.group)
+                    stratum = example.label if self._config.stratified else ""
+                    self._held_out.add(example.group, stratum)
                 if not train or self._held_out.splits:
                     texts.write(json.dumps(example.texts, ensure_ascii=False) + "\n")
         require_some(corpus.rows, "examples", folder.name, source.place, bad_examples.counts)

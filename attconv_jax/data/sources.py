@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_LAYOUTS = {"pairs": PAIRS, "texts": TEXTS, "ranking": RANKING}
+LAYOUTS = {"pairs": PAIRS, "texts": TEXTS, "ranking": RANKING}
 # The fields of datasets' rows: label, texts; for rankings also the article and the question's id.
 _DATASET_FIELDS = {
     "pairs": ("label", "premise", "hypothesis"),
@@ -114,7 +114,7 @@ class Table(tables.Table):
         return "" if self._reader().may_be(label) else f"no label, as {listed}"
 
     @functools.cached_property
-    def _file_labels(self) -> Sequence[str]:
+    def file_labels(self) -> Sequence[str]:
         """The file's names of numbers of labels, if it has them."""
         if not self.has_objects:
             return ()
@@ -123,7 +123,7 @@ class Table(tables.Table):
     def _reader(self) -> LabelReader:
         """The reader of labels; raises UserError as its constructor."""
         fixed = self.format_name == "ranking"
-        return LabelReader(self.labels, self.ignored, self.place, self._file_labels, fixed=fixed)
+        return LabelReader(self.labels, self.ignored, self.place, self.file_labels, fixed=fixed)
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -265,7 +265,7 @@ def source_of(
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
         paths = [find_files(folder, name, key) for name in names_in(names, key, folder)]
-        return join(s for shards in paths for s in _sources(config, shards, annotated, rule))
+        return join(s for shards in paths for s in file_sources(config, shards, annotated, rule))
 
     return find_source(
         config,
@@ -278,7 +278,7 @@ def source_of(
     )
 
 
-def _sources(
+def file_sources(
     config: "DataConfig", shards: Sequence[Path], annotated: bool, rule: Rule
 ) -> list[Source]:
     """The sources of the files of a name."""
@@ -288,7 +288,7 @@ def _sources(
     options: Any = dict(format_name=config.format, reads_all=annotated)
     options |= dict(labels=config.names, ignored=config.ignored_names)
     options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
-    layouts = _LAYOUTS[config.format]
+    layouts = LAYOUTS[config.format]
     columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
     if ranking and not columns and not tables_of_texts[0].is_known:

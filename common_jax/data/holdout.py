@@ -8,12 +8,16 @@ import abc
 import array
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int
 
 from common_jax.errors import UserError
+
+_LEAST = 20  # examples of a split whose size is inferred
+_TRAINED = 0.8  # least share of examples that then remain to train on
 
 
 class HoldOut(abc.ABC):
@@ -29,7 +33,7 @@ class HoldOut(abc.ABC):
         self.splits = splits
         self._size = size
         self._seed = seed
-        self._unit = unit
+        self.unit = unit
 
     @abc.abstractmethod
     def add(self, group: str) -> None:
@@ -45,6 +49,27 @@ class HoldOut(abc.ABC):
         Raises:
           UserError: if no training examples would remain.
         """
+
+    @property
+    @abc.abstractmethod
+    def groups(self) -> int:
+        """The number of distinct groups of the added examples."""
+
+    def fit_size(self, source: str) -> int:
+        """Lowers the size to a tenth of the groups, but not below `_LEAST`, and returns it; raises
+        UserError, which names the source, if less than `_TRAINED` would remain to train on."""
+        self._size = min(self._size, max(_LEAST, self.groups // 10))
+        try:
+            remaining = float(np.mean(self.assign(source) == 0))
+        except UserError:  # nothing remains
+            remaining = 0.0
+        if remaining < _TRAINED:
+            raise UserError(
+                f"{source}: {self.groups} distinct {self.unit} are too few to hold {self._size} "
+                f"out for each of {' and '.join(self.splits)}, which leaves {remaining:.0%} of the "
+                "examples to train on; name files of their own"
+            )
+        return self._size
 
     def rows(self, source: str) -> dict[str, Int[np.ndarray, "_"]]:
         """The indices of the examples in train and in each held-out split, as `assign`."""
@@ -64,6 +89,10 @@ class SmallestHashes(HoldOut):
         digest = hashlib.blake2b(group.strip().encode(), digest_size=8, key=salt).digest()
         self._hashes.append(int.from_bytes(digest, "little"))
 
+    @property
+    def groups(self) -> int:
+        return len(np.unique(np.frombuffer(self._hashes, np.uint64)))
+
     def assign(self, source: str) -> Int[np.ndarray, "n"]:
         hashes = np.frombuffer(self._hashes, np.uint64)
         distinct = np.unique(hashes)
@@ -71,7 +100,7 @@ class SmallestHashes(HoldOut):
         if self._size * count >= len(distinct):
             raise UserError(
                 f"data.holdout_size={self._size}: {source}: train has {len(distinct)} distinct "
-                f"{self._unit}, too few to hold out {self._size * count}; "
+                f"{self.unit}, too few to hold out {self._size * count}; "
                 f"at most {max(0, len(distinct) - 1) // count} are possible"
             )
         bounds = distinct[[n * self._size for n in range(1, count + 1)]]
@@ -80,15 +109,38 @@ class SmallestHashes(HoldOut):
 
 
 class ShuffledGroups(HoldOut):
-    """Groups in a random order, until each split has at least `size` examples."""
+    """Groups in a random order, until each split has at least `size` examples; each stratum has its
+    share of every split, up to rounding."""
 
     def __init__(self, splits: Sequence[str], size: int, seed: int, unit: str):
         super().__init__(splits, size, seed, unit)
         self._numbers: dict[str, int] = {}  # of groups, in the order of their first examples
         self._groups = array.array("i")  # the group's number of each example
+        self._strata: dict[str, str] = {}  # that of each group's first example
 
-    def add(self, group: str) -> None:
+    @property
+    def groups(self) -> int:
+        return len(self._numbers)
+
+    def add(self, group: str, stratum: str = "") -> None:
         self._groups.append(self._numbers.setdefault(group, len(self._numbers)))
+        if stratum:
+            self._strata.setdefault(group, stratum)
+
+    def _ordered(self) -> list[str]:
+        """The groups in random order, those of each stratum evenly spread over it."""
+        names = sorted(self._numbers)
+        random.Random(self._seed).shuffle(names)
+        if not self._strata:
+            return names
+        stratum_of = {name: self._strata.get(name, "") for name in names}
+        sizes = Counter(stratum_of.values())
+        before = Counter[str]()
+        places = {}
+        for name, stratum in stratum_of.items():
+            places[name] = (before[stratum] + 0.5) / sizes[stratum]
+            before[stratum] += 1
+        return sorted(names, key=places.__getitem__)
 
     def assign(self, source: str) -> Int[np.ndarray, "n"]:
         groups = np.frombuffer(self._groups, np.int32)
@@ -96,8 +148,7 @@ class ShuffledGroups(HoldOut):
         split_of = np.zeros(len(self._numbers), np.int8)
 
         # whole groups in random order, until each split has its size
-        names = sorted(self._numbers)
-        random.Random(self._seed).shuffle(names)
+        names = self._ordered()
         for split in range(1, len(self.splits) + 1):
             size = 0
             while names and size < self._size:
@@ -108,7 +159,7 @@ class ShuffledGroups(HoldOut):
         # at least one group must remain to train on
         if not names:
             raise UserError(
-                f"data.holdout_size={self._size}: too many for {len(groups)} {self._unit} to train "
+                f"data.holdout_size={self._size}: too many for {len(groups)} {self.unit} to train "
                 "on; hold out fewer, or name files for dev and test"
             )
         return split_of[groups]

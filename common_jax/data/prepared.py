@@ -291,7 +291,9 @@ class PreparedData(abc.ABC):
         absolute = {
             k: str(as_path(expand_user(path)).absolute()) for k, path in paths.items() if path
         }
-        kept = {k: v for k, v in fields.items() if k not in self.config.not_prepared}
+        left_out = {*self.config.not_prepared, "inferred"}
+        kept = {k: v for k, v in fields.items() if k not in left_out}
+        kept = {k: v for k, v in kept.items() if v or k != "stratified"}  # as in versions before
         kept = {k: v for k, v in kept.items() if k not in _READINGS} | self._readings()
         splits = list(preparation.splits)
         return {**builder.settings(), "splits": splits, "fields": {**kept, **absolute}}

@@ -8,7 +8,7 @@ from common_jax.config import SplitsConfig
 from common_jax.fields import to_mapping
 
 # How files are read, whose content is compared instead (`RunFolder.data_digests`).
-READINGS = ("data.quotes", "data.escaped_breaks")
+READINGS = ("data.quotes", "data.escaped_breaks", "data.inferred")
 SEED = "train.seed"  # the only field in which repeated runs differ
 LIMITS = ("data.max_equal_pairs", "data.max_unreachable_answers")  # only reject corpora
 COOLDOWN = ("optimizer.cooldown_start", "optimizer.cooldown_steps")

@@ -1,7 +1,6 @@
 """AttentiveConvNet on labelled pairs of texts of one's own, as texts.py.
 
-  python -m launch.train --config configs/attconv/pairs.py --config.data.dir=FOLDER \
-    --config.data.train=pairs.csv --config.data.labels=no,yes
+  python -m launch.train --config configs/attconv/pairs.py --config.data.train=pairs.csv
 
 `pairs.py:SYSTEM` selects another system of systems.py.
 """

@@ -1,7 +1,6 @@
 """AttentiveConvNet on questions and sentences of one's own, as texts.py.
 
-  python -m launch.train --config configs/attconv/rankings.py --config.data.dir=FOLDER \
-    --config.data.train=sentences.csv
+  python -m launch.train --config configs/attconv/rankings.py --config.data.train=sentences.csv
 
 The sentences of a question are ranked by whether they answer it. `rankings.py:SYSTEM` selects
 another system of systems.py.
@@ -11,6 +10,7 @@ from configs.attconv import texts
 
 
 def get_config(system="advanced"):
-    config = texts.get_config(system, format="ranking", labels="no,yes")
+    fields = {"format": "ranking", "labels": "no,yes", "inferred": "dir,holdout_size"}
+    config = texts.get_config(system, **fields)
     config.train.best_metric = "precision_at_1"
     return config

@@ -1,22 +1,25 @@
 """AttentiveConvNet on labelled texts of one's own, without word vectors: minutes on a CPU.
 
-  python -m launch.train --config configs/attconv/texts.py --config.data.dir=FOLDER \
-    --config.data.train=reviews.csv --config.data.labels=bad,good
+  python -m launch.train --config configs/attconv/texts.py --config.data.train=reviews.csv
 
-The files are tables in any format (docs/data.md). Without --config.data.dev and --config.data.test
-both are held out of train. `texts.py:SYSTEM` selects another system for one text (systems.py).
+The files are tables in any format, whose columns and labels are inferred (docs/data.md). Without
+--config.data.dev and --config.data.test both are held out of train. `texts.py:SYSTEM` selects
+another system for one text (systems.py).
 """
 
 from attconv_jax.config import DataConfig, WordsConfig
 from configs.attconv.systems import config_of, finish
 
+INFERRED = "dir,columns,labels,stratified,holdout_size"
 
-def get_config(system="light", format="texts", labels="1,2,3,4,5"):
+
+def get_config(system="light", format="texts", labels="1,2,3,4,5", inferred=INFERRED):
     data = DataConfig(
         format=format,
         dir="data",
         train="train.csv",
         labels=labels,
+        inferred=inferred,
         holdout_size=500,
         max_length=1000,
         batch_size=32,

@@ -160,6 +160,11 @@ class Builder(prepared.Builder):
         same = source is pair.source and target is pair.target
         return pair if same else Pair(pair.place, source, target)
 
+    def train_subwords(self) -> tuple[Subwords, Subwords]:
+        """The subword models of the source and the target, without writing them."""
+        sample, _ = self._survey(self._sources["train"])
+        return self._train_subwords(sample)
+
     def _train_subwords(self, sample: list[Pair]) -> tuple[Subwords, Subwords]:
         """The source's and the target's subword model."""
         if not sample:

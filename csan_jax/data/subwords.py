@@ -16,6 +16,12 @@ END = 1
 UNKNOWN = 2
 
 
+class TooManyPiecesError(UserError):
+    """The vocabulary is larger than the text's pieces, of which there are `most`."""
+
+    most: int
+
+
 class Subwords:
     """A trained subword model: text to piece ids and back.
 
@@ -87,7 +93,7 @@ class Subwords:
                 minloglevel=5,
             )
         except RuntimeError as error:
-            raise UserError(_explain(str(error), vocab_size, key)) from error
+            raise _explained(str(error), vocab_size, key) from error
         return cls(model.getvalue())
 
     @classmethod
@@ -143,12 +149,15 @@ class Subwords:
         return self._processor.decode(rows) if rows else []  # `decode` returns "" for no rows
 
 
-def _explain(error: str, vocab_size: int, key: str) -> str:
+def _explained(error: str, vocab_size: int, key: str) -> UserError:
     if match := re.search(r"too high.*?<= (\d+)", error):
-        return f"{key}={vocab_size}: this text has pieces for {match[1]} at most"
+        text = f"{key}={vocab_size}: this text has pieces for {match[1]} at most"
+        too_many = TooManyPiecesError(text)
+        too_many.most = int(match[1])
+        return too_many
     if match := re.search(r"smaller than required_chars.*?(\d+) vs (\d+)", error):
-        return f"{key}={vocab_size}: the characters and symbols alone need {match[2]}"
-    return f"{key}={vocab_size}: SentencePiece says: {' '.join(error.split())}"
+        return UserError(f"{key}={vocab_size}: the characters and symbols alone need {match[2]}")
+    return UserError(f"{key}={vocab_size}: SentencePiece says: {' '.join(error.split())}")
 
 
 def to_text(subwords: Subwords, pieces: Int[np.ndarray, "B steps"]) -> list[str]:

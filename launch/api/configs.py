@@ -6,7 +6,8 @@ from typing import Any
 
 from common_jax.deploy.configs import OpenedSources, parse, task_of
 from common_jax.document import Section, Table
-from common_jax.training.config import ConfigFile, read_config
+from common_jax.training.config import ConfigFile, key_of, read_config
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.task import Task
 from launch.config_fields import fields_of
 from launch.pages.html import to_fragment
@@ -47,6 +48,24 @@ class Config:
             for key in dict.fromkeys([*before, *after])
             if before.get(key) != after.get(key)
         }
+
+    def with_inferred(self, runs: Sequence[RunFolder] = (), given: Sequence[str] = ()) -> "Config":
+        """This config, with the fields that one's own files decide; all processes of a run call it.
+
+        Args:
+          runs: of this config, the first of which that has begun has these fields already.
+          given: keys of fields that are set elsewhere.
+
+        Raises:
+          UserError: for files that can be meant in several ways.
+        """
+        from common_jax.training.inference import inferred_overrides
+
+        keys = map(key_of, self.overrides)
+        if "data.inferred" in keys:
+            return self
+        overrides = inferred_overrides(self.values, runs, given)
+        return _config(self.source, [*self.overrides, *overrides]) if overrides else self
 
     def make_task(self) -> Task:
         """A new task of this config."""

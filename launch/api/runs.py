@@ -130,10 +130,10 @@ def train(
     chosen = checked(config, overrides)
     path = default_workdir(chosen.file) if workdir is None else as_path(workdir)
     argv = ["--config", chosen.file, *chosen.overrides, "--workdir", str(path)]
-    task = chosen.make_task()
     writer = RunWriter(path)
 
     with messages():
+        task = chosen.with_inferred([writer]).make_task()
         if workers is not None:
             prepare_on_all(task, workers)
         outcome = take_steps(

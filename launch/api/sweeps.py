@@ -171,9 +171,17 @@ def sweep(
         else [*grid]
     )
     axes += [_axis(zipped)] if zipped else []
-    trials = grid_trials(
-        chosen.source, chosen.overrides, axes, seeds, folder, systems, chosen.models
-    )
+
+    def trials_of(config: Config) -> list[Trial]:
+        return grid_trials(
+            config.source, config.overrides, axes, seeds, folder, systems, config.models
+        )
+
+    trials = trials_of(chosen)
+    workdirs = [trial.workdir for trial in trials]
+    swept = [field for axis in axes for field in axis.fields]
+    if (resolved := chosen.with_inferred(workdirs, swept)) is not chosen:
+        trials = trials_of(resolved)
 
     # Errors come before the first training.
     with error_context("--out"):

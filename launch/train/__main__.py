@@ -66,7 +66,11 @@ def main(argv: list[str]) -> None:
         return
     configure_logging(args.quiet)
     if args.prepare:
-        chosen.make_task().prepare(args.workers)
+        from common_jax.training.config import default_workdir
+        from common_jax.training.run_folder import RunFolder
+
+        folder = RunFolder(args.workdir or default_workdir(args.config))
+        chosen.with_inferred([folder]).make_task().prepare(args.workers)
         return
 
     from launch.train.rendezvous import join

@@ -49,6 +49,15 @@ PAIRS = "--config.data.source=files --config.data.dir={here} --config.data.dev= 
 EN_TO_DE = "--config.data.source_language=en --config.data.target_language=de"
 TABLE = f"--config.data.train=t.tsv {EN_TO_DE}"
 CSV = f"--config.data.train=t.csv {EN_TO_DE}"
+OWN = "--config {} --config.data.dir={{here}} --config.data.train=t.csv --prepare"
+TEXTS = OWN.format("attconv/texts")
+
+
+def own(head, row, rows=300):
+    """A CSV of one's own, with the row of each number."""
+    return files(t_csv="".join(f"{line}\n" for line in [head, *map(row, range(rows))] if line))
+
+
 HATS = files(t_csv="english,german\nA hat.,Ein Hut.\n")
 TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json --config.data.test="
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
@@ -119,6 +128,28 @@ MISTAKES = {
     "a table with more columns than are read": attconv(
         "--config.data.train=t.tsv --config.data.columns=",
         files(t_tsv="neutral\tA man.\tA dog.\tcat\n"),
+    ),
+    "two columns that can be the label": train(
+        TEXTS, own("verdict,category,text", lambda n: f"{'ab'[n % 2]},{'cd'[n % 2]},Text {n}")
+    ),
+    "two columns that can be the text": train(
+        TEXTS, own("label,title,body", lambda n: f"{'ab'[n % 2]},Title {n},Body {n}")
+    ),
+    "labels that differ by case": train(
+        TEXTS, own("label,text", lambda n: f"{'Bad' if n < 5 else ['bad', 'good'][n % 2]},Text {n}")
+    ),
+    "labels 1 and 1.0": train(
+        TEXTS, own("label,text", lambda n: f"{'1.0' if n < 5 else n % 2},Text {n}")
+    ),
+    "rows without a label": train(
+        TEXTS, own("label,text", lambda n: f"{'' if n < 5 else 'ab'[n % 2]},Text {n}")
+    ),
+    "a first row that may be a header": train(TEXTS, own("", lambda n: f"{'ab'[n % 2]},Text {n}")),
+    "too few texts to hold some out": train(
+        TEXTS, own("label,text", lambda n: f"{'ab'[n % 2]},Text {n}", rows=90)
+    ),
+    "columns whose languages are not known": train(
+        OWN.format("csan/pairs"), own("left,right", lambda n: f"Hat {n}.,Hut {n}.")
     ),
     "a small gzip file with a line of 300 MB": attconv("", bomb("train.tsv")),
     "a truncated gzip file": attconv(

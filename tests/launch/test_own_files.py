@@ -1,0 +1,175 @@
+"""Fields that one's own files decide: inferred, recorded, or refused with what they can mean."""
+
+import json
+import re
+
+import pytest
+
+from common_jax.config import from_values
+from common_jax.errors import UserError
+from common_jax.fields import to_mapping
+from common_jax.training.run_folder import RunFolder
+from launch.api.configs import config
+from launch.train import __main__ as train
+
+SIDES = [(f"The cat sees {n} dogs in {n + 7} gardens.", f"Katze {n} {n + 7}") for n in range(300)]
+LABELS = ["good", "bad", "mixed"]
+
+
+def table(*head, rows=300, label=lambda n: LABELS[n % 3], sep=","):
+    """A table of a label and a text; further columns repeat the row's number."""
+    cells = ([label(n), SIDES[n][0], *[str(n)] * (len(head) - 2)] for n in range(rows))
+    return "".join(f"{sep.join(row)}\n" for row in [head, *cells] if row)
+
+
+def lines(*names, rows=SIDES):
+    """JSON lines."""
+    return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+
+
+def reviews(*head, **options):
+    return "attconv/texts", "t.csv", table(*head, **options)
+
+
+def objects(config, names, rows=SIDES):
+    return config, "t.jsonl", lines(*names, rows=rows)
+
+
+QUESTIONS = [(f"Ada {n} lives in Rome {n}.", f"Who {n}?", f"Ada {n}") for n in range(300)]
+BITS = [(n % 2, text) for n, (text, _) in enumerate(SIDES)]
+HELD_OUT = {"holdout_size": 30}
+STRATIFIED = HELD_OUT | {"stratified": True}
+EN_DE = {"source_language": "en", "target_language": "de"}
+NAMED = {"columns": "label=verdict,text=review text", "labels": "bad,good,mixed"}
+# Config, file and its content; overrides; and the inferred fields beside `dir`.
+READ = {
+    "labels": (reviews("verdict", "review text", sep=";"), [], STRATIFIED | NAMED),
+    "stars": (
+        reviews("Stars", "Review", "id", label=lambda n: f"{n % 4}.0"),
+        *([], STRATIFIED | {"labels": "0,1,2,3"}),
+    ),
+    "a column of few values": (
+        objects("attconv/texts", "ab", BITS),
+        *([], STRATIFIED | {"columns": "label=a,text=b", "labels": "0,1"}),
+    ),
+    "given fields": (
+        reviews("verdict", "review text"),
+        ["labels=mixed,good,bad", "holdout_size=3", "stratified=False"],
+        {"columns": NAMED["columns"]},
+    ),
+    "pairs of texts": (
+        ("attconv/pairs", "t.csv", table("category", "first", "second")),
+        [],
+        HELD_OUT | NAMED | {"columns": "label=category,first=first,second=second"},
+    ),
+    "questions": (
+        objects("qanet/questions", ["context", "question", "answers"], QUESTIONS),
+        *([], HELD_OUT),
+    ),
+    "passages": (
+        objects("qanet/questions", ["passage", "query", "answer"], QUESTIONS),
+        *([], HELD_OUT | {"columns": "context=passage,question=query,answers=answer"}),
+    ),
+    "given languages": (
+        objects("csan/pairs", ["english", "de-AT"]),
+        ["source_language=de", "target_language=en", "vocab_size=400"],
+        HELD_OUT | {"columns": "source=de-AT,target=english"},
+    ),
+    "languages": (
+        objects("csan/pairs", ["Deutsch", "en"], [pair[::-1] for pair in SIDES]),
+        *([], HELD_OUT | EN_DE | {"columns": "source=en,target=Deutsch", "vocab_size": ...}),
+    ),
+}
+
+
+def inferred(name, file, overrides=(), runs=()):
+    """The fields that a file decides."""
+    overrides = [f"--config.data.{text}" for text in (f"train={file}", *overrides)]
+    chosen = config(name, overrides).with_inferred(runs)
+    data = to_mapping(chosen.values)["data"]
+    return {key: data[key] for key in data["inferred"].split(",") if key}, chosen
+
+
+@pytest.mark.parametrize("case", READ)
+def test_what_a_file_decides_is_a_fixed_point(case, tmp_path, monkeypatch):
+    """The fields alone, given on the command line, are the same config."""
+    (name, file, content), overrides, expected = READ[case]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).write_text(content)
+    fields, chosen = inferred(name, file, overrides)
+    assert fields.pop("dir") == str(tmp_path)
+    if expected.get("vocab_size") is ...:
+        assert 300 < fields["vocab_size"] < 8000
+        expected = expected | {"vocab_size": fields["vocab_size"]}
+    assert fields == {key: expected[key] for key in fields} and fields.keys() == expected.keys()
+    given = [text for text in chosen.overrides if not text.startswith("--config.data.inferred")]
+    again = config(name, given).with_inferred()
+    before, after = (to_mapping(c.values)["data"] | {"inferred": ""} for c in (chosen, again))
+    assert after == before
+
+
+@pytest.mark.parametrize("name", ["labels", "passages", "languages"])
+def test_it_is_prepared_at_the_first_try(name, tmp_path, monkeypatch):
+    name, file, content = READ[name][0]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).write_text(content)
+    fields = f"--config.data.train={file}", f"--config.data.cache_dir={tmp_path / 'cache'}"
+    train.main(["--config", name, *fields, "--prepare"])
+
+
+def test_a_run_has_its_fields_also_if_the_file_has_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "t.csv"
+    file.write_text(READ["labels"][0][2])
+    fields, chosen = inferred("attconv/texts", "t.csv")
+    values = json.loads(json.dumps(to_mapping(chosen.values)))
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    run.result_file.write_text("{}")
+
+    def record(values):
+        run.config_file.write_text(json.dumps({"version": 1, "config": values}))
+
+    record(values)
+    file.write_text(table("a", "b"))
+    assert inferred("attconv/texts", "t.csv", [], [run])[1].values == chosen.values
+    run.require(chosen.values)
+    assert from_values(type(chosen.values), values) == chosen.values
+
+    # earlier versions had the config's values
+    del values["data"]["inferred"]
+    record(values)
+    fields, chosen = inferred("attconv/texts", "t.csv", [], [run])
+    assert fields == {} and chosen.values.data.labels == "1,2,3,4,5"
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        (table("verdict", "review text", rows=299), "data/t.csv and .*/t.csv differ"),
+        (READ["labels"][0][2], ""),
+    ],
+)
+def test_a_path_of_two_files(other, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"neither in data\.dir=data nor in"):
+        inferred("attconv/texts", "t.csv")
+    (tmp_path / "t.csv").write_text(READ["labels"][0][2])
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "t.csv").write_text(other)
+    if names:
+        with pytest.raises(UserError, match=names) as error:
+            inferred("attconv/texts", "t.csv")
+        assert re.findall("dir=([^, ]+)", str(error.value)) == ["data", str(tmp_path)]
+    else:
+        assert "dir" not in inferred("attconv/texts", "t.csv")[0]
+
+
+def test_all_problems_are_one_message(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = table("verdict", "text", rows=90, label=lambda n: " " if n == 3 else "bB"[n % 2])
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(
+        UserError, match=r"^\(1\) .*'b' .*/'B' .*\(2\) .* 1 rows .*\(3\) .* too few"
+    ):
+        inferred("attconv/texts", "t.csv")
