@@ -5,10 +5,8 @@ import subprocess
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
-from qanet_jax.data.text import input_line
 from tests.families.tasks import begun, span_extraction
 
 
@@ -20,18 +18,6 @@ def task(tmp_path_factory):
 @pytest.fixture(scope="module")
 def params(task):
     return jax.tree.map(jnp.asarray, begun(task).params)
-
-
-def test_without_a_similarity_attention_is_uniform(task, params):
-    """The limiting case of w = 0, in each window of the context."""
-    similarity = params["context_query_attention"]["similarity"]
-    layer = {"similarity": jax.tree.map(jnp.zeros_like, similarity)}
-    explaining = service_of(task).predictor(
-        {**params, "context_query_attention": layer}, explain=True
-    )
-    line = input_line("One two three four . " * 20, "Where is it?")
-    ((attended,),) = next(explaining.predict([line])).to_dict()["layers"]
-    np.testing.assert_allclose(attended["weights"], np.full((100, 4), 0.25))
 
 
 def test_commands_to_type_are_the_shells_own(task):

@@ -32,19 +32,6 @@ def test_ordinals_agree_with_num2words():
 
 
 @pytest.mark.parametrize(
-    ("n", "german"),
-    [
-        (16, "sechzehn"),
-        (21_300, "einundzwanzigtausenddreihundert"),
-        (101_000, "einhunderteintausend"),
-        (666_066, "sechshundertsechsundsechzigtausendsechsundsechzig"),
-    ],
-)
-def test_german_numbers_written_by_hand(n, german):
-    assert say.german_number(n) == german
-
-
-@pytest.mark.parametrize(
     ("n", "gender", "case", "german"),
     [
         (1, "m", "nominative", "ein"),
