@@ -1,10 +1,6 @@
-"""Attentive convolution against NumPy written from the paper: values and gradients.
+"""Attention and additive energies in pieces, whose numbers are those of all at once and which make
+no array of all pairs (the layer's equations: test_model.py)."""
 
-Texts have different lengths, one on each side has no word, and padding has garbage. And attention
-in pieces.
-"""
-
-import dataclasses
 import math
 import re
 
@@ -16,52 +12,10 @@ import pytest
 from attconv_jax.layers import Energy
 from attconv_jax.models.attentive_convolution import (
     AttentiveConvolution,
-    AttentiveConvolutionLayer,
 )
 from attconv_jax.models.base import Matcher
 from tests import random_params
-from tests.attconv_jax import numpy_reference
-from tests.gradcheck import assert_slopes
 from tests.random_params import normal
-
-CONFIG, D = AttentiveConvolution(dim=5), 4
-LENGTHS, WIDTHS = ([5, 1, 3, 0], [6, 2, 0, 4]), (7, 6)
-LIGHT = {"source": "states", "focus": "states", "beneficiary": "states"}
-NO_TRIGRAM = {"source": "unigram", "focus": "unigram"}
-CASES = {
-    "light": LIGHT,
-    "light, bilinear, width 1": LIGHT | {"energy": "bilinear", "filter_width": 1},
-    "light, additive, width 5": LIGHT | {"energy": "additive", "filter_width": 5},
-    "advanced": {},
-    "advanced, bilinear, phrases of 5": {"energy": "bilinear", "phrase_width": 5},
-    "advanced, intra, additive": {"attention": "intra", "energy": "additive"},
-    "without tri-hidden": NO_TRIGRAM | {"attention": "both"},
-    "other parts": {
-        "source": "phrase",
-        "focus": "multigranular",
-        "beneficiary": "multigranular",
-        "energy": "additive",
-    },
-    "narrower focus, without gate": {
-        "focus": "states",
-        "beneficiary": "phrase",
-        "energy": "bilinear",
-        "gate": False,
-    },
-    "one way, gentler": {"attention": "both", "symmetric": False, "tanh_gain": 0.5},
-    "unmasked, longer than the authors' texts": {
-        "unmasked_softmax": True,
-        "author_length": 4,
-        "attention": "both",
-    },
-}
-
-
-def padded(lengths, width, seed=1):
-    """[B, width, D] with garbage after each length, and which positions are valid."""
-    valid = np.arange(width) < np.array(lengths)[:, None]
-    x = normal(len(lengths), width, D, seed=seed)
-    return np.where(valid[..., None], x, np.float32(np.nan)), valid
 
 
 def additive(params, source, focus):
@@ -147,59 +101,3 @@ def test_no_array_of_all_pairs_of_words_is_made():
     apply = lambda params, arrays: matcher.apply({"params": params}, arrays, train=False)[0]
     memory = jax.jit(apply).lower(params, arrays).compile().memory_analysis()
     assert memory.temp_size_in_bytes < 12_000**2  # a quarter of one such array
-
-
-COMBINED = {"advanced", "advanced, bilinear, phrases of 5"}  # whose parts are in other cases
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param(changes, id=name, marks=[pytest.mark.slow] * (name in COMBINED))
-        for name, changes in CASES.items()
-    ],
-)
-def test_attentive_convolution(changes):
-    config = dataclasses.replace(CONFIG, **changes)
-    module = AttentiveConvolutionLayer(config, jnp.float32)
-    texts = [
-        padded(*text, seed=seed) for seed, text in enumerate(zip(LENGTHS, WIDTHS, strict=True))
-    ]
-    states, valid = map(list, zip(*texts, strict=True))
-    params = random_params.parameters(module, states, valid)
-    cotangents = [normal(*v.shape, config.dim, seed=3) for v in valid]
-
-    def total(inputs):
-        params, states = inputs
-        zeroed = [jnp.where(v[..., None], x, 0) for x, v in zip(states, valid, strict=True)]
-        above, attended = module.apply({"params": params}, zeroed, [*map(jnp.asarray, valid)])
-        maps = {(int(a.text), int(a.context)): a.weights for a in attended}
-        return sum(map(jnp.vdot, above, cotangents)), (above, maps)
-
-    def by_hand(inputs):
-        """The states and the weights of each row, by the reference."""
-        params, states = inputs
-        for row, lengths in enumerate(zip(*LENGTHS, strict=True)):
-            own = [x[row, :length] for x, length in zip(states, lengths, strict=True)]
-            yield numpy_reference.attentive_convolution(own, params, config)
-
-    def total_by_hand(inputs):
-        return sum(
-            np.vdot(h, c[row, : len(h)])
-            for row, (above, _) in enumerate(by_hand(inputs))
-            for h, c in zip(above, cotangents, strict=True)
-        )
-
-    inputs = params, states
-    (_, results), gradients = jax.jit(jax.value_and_grad(total, has_aux=True))(inputs)
-    above, got = jax.tree.map(np.array, results)
-    for row, (want, weights) in enumerate(by_hand(random_params.exact(inputs))):
-        assert set(weights) == set(got)
-        places = [(above[text][row], h) for text, h in enumerate(want)]
-        places += [(got[pair][row], w) for pair, w in weights.items()]
-        for computed, expected in places:
-            inside = computed[tuple(map(slice, expected.shape))]
-            np.testing.assert_allclose(inside, expected, rtol=1e-4, atol=1e-5)
-            inside[:] = 0
-            assert not computed.any()  # padding
-    assert_slopes(total_by_hand, inputs, gradients)

@@ -1,7 +1,5 @@
 """Convolutions, stacks of equal layers, dropout and position encodings, against NumPy."""
 
-import itertools
-
 import flax.linen as nn
 import jax
 import jax.export
@@ -10,52 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.convolution import Convolution, SeparableConvolution, depthwise
 from common_jax.dropout import dropout, threefry
 from common_jax.layers import NEAR, sinusoids
 from common_jax.stack import Stack
-from tests import numpy_reference, random_params
 from tests.gradcheck import assert_equals
 from tests.random_params import normal
-
-
-@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-@pytest.mark.parametrize(
-    "kind,reference,rows,filters",
-    [
-        (Convolution, numpy_reference.convolution, (2, 2), (5, 3, 4)),  # of characters: [B, T, W]
-        (SeparableConvolution, numpy_reference.separable_convolution, (4,), (5, 3)),
-    ],
-)
-def test_a_convolution_multiplies_each_window(kind, reference, rows, filters, length):
-    x = normal(*rows, length, 3)
-    module = kind(4, 5, jnp.float32)
-    params = random_params.parameters(module, x)
-    assert filters in [array.shape for array in jax.tree.leaves(params)]
-
-    def by_hand(params, x):
-        alone = [reference(row, params) for row in x.reshape(4, length, 3)]
-        return np.array(alone).reshape(*rows, length, 4)
-
-    assert_equals(lambda params, x: module.apply({"params": params}, x), by_hand, params, x)
-
-
-@pytest.mark.parametrize("ids", [None, [1], [1] * 6, [1, 1, 2, 2, 2, 0], [True] * 4 + [False]])
-def test_depthwise_filters_of_rows_alone_packed_and_padded(ids):
-    length = 6 if ids is None else len(ids)
-    segments = None if ids is None else jnp.array([ids, ids])
-
-    def by_hand(x, filters):
-        own = [1] * length if ids is None else ids
-        out = np.zeros_like(x)
-        for i, j in itertools.product(range(length), repeat=2):
-            if abs(i - j) <= 2 and own[i] == own[j] != 0:
-                out[:, i] += x[:, j] * filters[j - i + 2]
-        return out
-
-    convolve = lambda x, filters: depthwise(x, filters, segments)
-    assert_equals(convolve, by_hand, normal(2, length, 3), normal(5, 3, seed=2))
-
 
 COUNT = 3
 

@@ -108,19 +108,6 @@ def test_absent_labels_are_named(folder, caplog):
     ]
 
 
-def test_coverage_of_vectors_is_reported(folder, caplog):
-    (folder / "glove.txt").write_text("premise 1 2\nHypothesis 4 5\nbad 1\n")
-    options = {"vectors": str(folder / "glove.txt")}
-    message = corpora.fails("attconv", folder, words=WORDS, **options)
-    assert message.startswith("data.vectors: glove.txt:3: 1 numbers after a word")
-    with caplog.at_level("INFO"):
-        prepared(folder, **options, on_bad_example="skip")
-    distinct = {word for _, *pair in PAIRS for text in pair for word in tokenize(text, "english")}
-    share = f"{200 / len(distinct):.1f}% of {len(distinct)} distinct words have a vector"
-    assert share in caplog.text and "left out 1 1 numbers after a word, not 2" in caplog.text
-    assert prepared(folder).vectors() is None
-
-
 @pytest.mark.parametrize("vectors", ["", "zebra 1 2\nokapi 4 5\npremise 7 8\n"])
 def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
     """A run has the words with vectors of its own test split, but not those of another file."""

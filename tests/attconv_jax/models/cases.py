@@ -251,10 +251,6 @@ SYSTEMS = {
     "wordc1": System(WordCount(), **SPELLED),
     "wordc2": System(WordCount(share_of="first"), **SPELLED),
 }
-WITHOUT_ATTENTION = (
-    *("bi_lstm", "bcnn", "multichannel_cnn", "lin_cnn", "lin_bilstm", "tree_cnn", "bi_gru"),
-    *("cdssm", "wordc1", "wordc2"),
-)
 # One system for each model, with all its parts.
 COMPLETE = (
     *("decomposable_intra", "bi_lstm", "word_by_word", "match_lstm", "apcnn", "abcnn3", "nse"),

@@ -1,6 +1,6 @@
 """The comparison systems of pairs and reviews against loops in float64, and their invariances."""
 
-import itertools
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,6 @@ from tests.attconv_jax.models.cases import (
     PAIRS,
     SELF_ATTENTIVE,
     SYSTEMS,
-    WITHOUT_ATTENTION,
     System,
     each,
     padded,
@@ -40,12 +39,17 @@ each_derived = pytest.mark.parametrize(
         for name, system in SYSTEMS.items()
     ],
 )
+MIRRORED = (
+    *("", "{}", "( {} {} )", "( ( {} {} ) {} )", "( {} ( {} ( {} {} ) ) )"),
+    "( ( ( {} {} ) {} ) ( {} {} ) )",
+)
 FURTHER = {
     "vectors_of_any_norm": System(Decomposable(dim=4, unit_vectors=False)),
     "bi_lstm_of_one_text": System(BiLSTM(dim=4, hidden=6), texts=1),
     "internal_attention_of_two_texts": System(
         ConvolutionPooling(**CONVOLUTIONS, pooling="attention", hidden=4)
     ),
+    "mirrored_trees": dataclasses.replace(SYSTEMS["tree_cnn"], parses=MIRRORED),
     "one_weighted_mean": System(RecurrentPooling(**SELF_ATTENTIVE | {"rows": 1}), texts=1),
 }
 IDLE = "weight_bias"  # added to all scores of a softmax
@@ -58,28 +62,26 @@ def answers(system, sentences, params):
 
 @pytest.mark.parametrize("system", [*SYSTEMS.values(), *FURTHER.values()], ids=SYSTEMS | FURTHER)
 def test_logits_and_weights_of_padded_texts_are_the_oracles(system):
+    """Padding has no weight."""
     logits, layers = system.explained
     by_hand = answers(system, system.sentences, random_params.exact(system.parameters))
     assert logits.dtype == np.float32
     np.testing.assert_allclose(logits, [one.logits for one in by_hand], rtol=1e-5, atol=1e-5)
+    maps = {
+        (number, int(text), int(context)): np.array(weights)
+        for number, layer in enumerate(layers)
+        for text, context, weights in layer
+    }
     for at, one in enumerate(by_hand):
-        for layer, want in zip(layers, one.layers, strict=bool(one.layers)):
-            maps = {(int(text), int(context)): weights for text, context, weights in layer}
-            assert {*maps} == {*want}
-            for (text, context), weights in maps.items():
-                got = weights[at, words_of(text, at), words_of(context, at)]
-                np.testing.assert_allclose(got, want[text, context], atol=1e-5)
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_padding_has_no_weight(name):
-    maps = [*itertools.chain(*SYSTEMS[name].explained[1])]
-    assert bool(maps) == (name not in WITHOUT_ATTENTION)
-    for text, context, weights in maps:
-        rest = np.array(weights)
-        for at in range(PAIRS):
-            rest[at, words_of(int(text), at), words_of(int(context), at)] = 0
-        assert not rest.any()
+        wanted = {
+            (n, *pair): want for n, layer in enumerate(one.layers) for pair, want in layer.items()
+        }
+        assert {*maps} == {*wanted}
+        for place, want in wanted.items():
+            words = at, *(words_of(text, at) for text in place[1:])
+            np.testing.assert_allclose(maps[place][words], want, atol=1e-5)
+            maps[place][words] = 0
+    assert not any(weights.any() for weights in maps.values())
 
 
 @each_derived

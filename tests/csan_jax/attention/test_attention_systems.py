@@ -36,10 +36,18 @@ from tests.csan_jax.attention.cases import (
 )
 from tests.gradcheck import assert_slopes
 
+FURTHER = {
+    "distance 0": System(Relative(distance=0)),
+    "blocks of one word": System(Block(block=1)),
+    "a block of all words": System(Block(block=max(LENGTHS))),
+    "no local head": System(Localness(local_heads=0, centre="own", window="fixed")),
+    "own position": System(Localness(local_heads=HEADS, centre="own", window="fixed", width=3.0)),
+}
+ALL = {"plain": PLAIN, **SYSTEMS, **FURTHER}
 each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 
 
-@pytest.mark.parametrize("system", [PLAIN, *SYSTEMS.values()], ids=["plain", *SYSTEMS])
+@pytest.mark.parametrize("system", ALL.values(), ids=ALL)
 def test_sentences_have_the_oracles_outputs_and_weights(system):
     """Padded, and packed in one row; positions outside of a sentence have no weight."""
     x, ids, places = padded_and_packed()

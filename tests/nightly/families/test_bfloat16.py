@@ -31,7 +31,7 @@ def of_reading(dtype):
 
 def of_labels(dtype):
     _, params, judge = attconv.build(dtype=dtype)
-    (_, logits), gradients = judge(params, attconv.batch(), attconv.SCORES)
+    (_, (logits, _)), gradients = judge(params, attconv.batch(), attconv.SCORES)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
     return logits, logits
 

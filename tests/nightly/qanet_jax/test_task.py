@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from common_jax.deploy.service import service_of
 from tests.families.tasks import begun, span_extraction
 
 
