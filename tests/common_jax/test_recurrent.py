@@ -30,7 +30,8 @@ def test_texts_are_passed_to_cudnn_and_back(monkeypatch, reverse):
 
     layer = LSTM(INPUTS, SIZE, jnp.float32, reverse=reverse)
     params = random_params.parameters(layer, X, VALID)
-    run = lambda: layer.apply({"params": params}, *map(jnp.asarray, (X, VALID)), FIRST)
+    inputs = jax.tree.map(jnp.asarray, ({"params": params}, X, VALID, FIRST))
+    run = lambda: layer.apply(*inputs)
     want = run()
     monkeypatch.setattr(rnn, "lstm", lstm)
     monkeypatch.setattr(recurrent, "platform", lambda: "gpu")

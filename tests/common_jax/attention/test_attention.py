@@ -123,24 +123,6 @@ def test_large_scores_do_not_overflow(implementation):
 
 
 @with_and_without_an_area
-def test_rows_without_a_key_are_zero_in_value_and_gradient(implementation, heads):
-    """Valid queries with only padding in their windows, and a sequence of padding."""
-    valid = np.ones((2, 9), bool)
-    valid[0, 2:8], valid[1] = False, False
-    mask = window(3, key_segments=jnp.asarray(valid), heads=heads)
-    arrays = tensors(batch=2)
-    check_against_oracle(arrays, mask, implementation)
-    got = value_and_gradients(*arrays, mask, implementation=implementation)
-    out, query_grad, key_grad, value_grad = map(np.asarray, got)
-    for x in (out, query_grad):
-        assert not x[0, 3:7].any() and not x[1].any()
-    # Query 2 has a single key, hence no gradient, unless there are those of other heads.
-    assert out[0, :3].all() and query_grad[0, : 3 if heads > 1 else 2].all()
-    for x in (key_grad, value_grad):
-        assert not x[0, 2:8].any() and not x[1].any()
-
-
-@with_and_without_an_area
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf])
 def test_padding_does_not_affect_values_or_gradients(implementation, heads, rubbish):
     valid = np.array(random_valid(2, 40, seed=5))
@@ -215,22 +197,6 @@ def test_gradient_under_dropout(implementation):
     ends = [(run(query + sign * 1e-2 * move)[0] * cotangent).sum() for sign in (1, -1)]
     slope = (ends[0] - ends[1]) / 2e-2
     np.testing.assert_allclose((query_grad * move).sum(), slope, rtol=2e-3)
-
-
-@each_implementation
-@pytest.mark.parametrize(
-    "nothing",
-    [
-        {"dropout_rate": 0.0, "dropout_key": jax.random.key(0)},
-        {"bias": Toeplitz(jnp.zeros((2, 7)))},
-    ],
-    ids=["dropout", "bias"],
-)
-def test_dropout_at_rate_zero_and_a_bias_of_zero_change_nothing(implementation, nothing):
-    mask = window(5, heads=3)
-    run = functools.partial(value_and_gradients, *tensors(), mask, implementation=implementation)
-    for a, b in zip(run(), run(**nothing)[:4], strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(

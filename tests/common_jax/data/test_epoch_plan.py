@@ -180,14 +180,3 @@ def test_each_request_is_in_one_group_that_holds_it(texts):
     assert [g.members for g in groups([(900,), (900,)], 500)] == [[0], [1]]  # too long: alone
     assert list(groups([], 500)) == []
     assert padded([[3, 4], [], [5]], 4, 3).tolist() == [[3, 4, 0], [0, 0, 0], [5, 0, 0], [0, 0, 0]]
-
-
-def test_many_requests_have_few_shapes_and_little_padding():
-    random = np.random.default_rng(0)
-    contexts = np.minimum(400, random.gamma(8, 17, 10_000).astype(int) + 20)
-    questions = random.integers(5, 35, 10_000)
-    lengths = list(zip(contexts.tolist(), questions.tolist(), strict=True))
-    batches = [g for start in range(0, 10_000, 512) for g in groups(lengths[start:][:512], 12800)]
-    assert len({(rows, widths) for _, rows, widths in batches}) < 40
-    positions = sum(rows * sum(widths) for _, rows, widths in batches)
-    assert positions < 1.5 * np.sum(lengths)

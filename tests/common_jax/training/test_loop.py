@@ -1,7 +1,6 @@
 """The training loop on a toy task: results, files, resumption and requests to stop."""
 
 import contextlib
-import dataclasses
 import functools
 import json
 import re
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 from common_jax.config import MeshConfig, SourceConfig, TrainConfig
-from common_jax.deploy import load
 from common_jax.deploy.parameters import read_parameters, starting_parameters
 from common_jax.errors import Interrupted, UserError
 from common_jax.io import bucket_state
@@ -189,20 +187,6 @@ def test_a_refused_run_leaves_its_folder_free(config, tmp_path, section, values,
     run(changed(config, "train", steps=1), tmp_path)
 
 
-def test_an_unknown_best_metric_is_refused_before_anything_starts(config, tmp_path):
-    with pytest.raises(UserError, match=r"train\.best_metric='bleu': must be loss \| rounded"):
-        run(changed(config, "train", best_metric="bleu"), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_load_gives_the_best_checkpoint_as_a_function_on_text(config, tmp_path):
-    config = changed(config, "train", steps=400, evaluate_every=100, checkpoint_every=100)
-    config = dataclasses.replace(changed(config, "optimizer", learning_rate=0.03), rate=0.0)
-    run(config, tmp_path / "run")
-    sums = [float(answer.output) for answer in load(tmp_path / "run").predict(["123", "999"])]
-    np.testing.assert_allclose(sums, [6, 27], atol=0.5)
-
-
 def test_eight_devices_see_the_same_rows_as_one(complete):
     """12 rows do not divide by 8: filler rows must weigh nothing."""
     (one, result), (eight, eights) = complete(1), complete(8)
@@ -327,14 +311,6 @@ def test_steps_that_are_not_applied_are_shown_and_counted_across_a_restart(
     assert [line.partition("  ")[0] for line in shown] == ["step 3/5", "step 5/5"]
     assert not_finite(RunWriter(tmp_path).metrics()) == "4 of 5 steps not finite"
     assert not_finite([{"step": 5, "loss": 1.0}]) == ""
-
-
-def test_a_run_begins_with_the_parameters_of_another(config, complete, tmp_path):
-    folder, first = complete()
-    config = changed(config, "train", init_from=str(folder), steps=1, evaluate_every=1)
-    frozen = changed(config, "optimizer", learning_rate=1e-30)
-    second = run(frozen, tmp_path / "second")
-    assert second.result["parameters_sha256"] == first["parameters_sha256"]
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
