@@ -3,22 +3,16 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
 
-from attconv_jax.data.text import TEXTS
-from attconv_jax.models.base import Matcher
 from attconv_jax.models.bi_lstm import BiLSTM
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
 from tests import random_params
 from tests.attconv_jax.models.cases import (
-    COMPLETE,
     CONVOLUTIONS,
-    DIM,
     LENGTHS,
     PAIRS,
     SELF_ATTENTIVE,
@@ -158,26 +152,3 @@ def test_all_numbers_are_finite(system, change):
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((logits, losses, gradients)))
     if change is emptied:
         np.testing.assert_allclose(logits[[1, 3]], system.derived[0][[1, 3]], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", COMPLETE)
-def test_an_export_leaves_the_lengths_open(name):
-    """In bfloat16, with logits of float32."""
-    system = SYSTEMS[name]
-    model = Matcher(system.model, 9, DIM, system.labels, jnp.bfloat16)
-    lengths = dict(zip(TEXTS[: system.texts], ("B, T", "B, S"), strict=False))
-    dims = lengths | {column.name: column.dims(lengths) for column in system.columns}
-    scope = export.SymbolicScope()
-    symbolic = {
-        name: jax.ShapeDtypeStruct(export.symbolic_shape(each, scope=scope), jnp.int32)
-        for name, each in dims.items()
-    }
-    some = {"B": 1, "T": 2, "S": 2}
-    arrays = {
-        name: jnp.ones([some.get(n) or int(n) for n in each.split(", ")], jnp.int32)
-        for name, each in dims.items()
-    }
-    params = random_params.shapes(model, arrays, train=False)
-    explain = lambda params, arrays: model.apply({"params": params}, arrays, method="explain")[0]
-    logits = jax.eval_shape(explain, params, symbolic)
-    assert (logits.shape[1], logits.dtype) == (system.labels, np.float32)

@@ -15,7 +15,13 @@ from csan_jax.config import Config, DataConfig
 from csan_jax.data.moses import undo_escapes
 from csan_jax.data.sources import source_of
 from tests.common_jax.data import phrasebook
-from tests.families.data.corpora import fails, translation, translation_config, write_pairs
+from tests.families.data.corpora import (
+    dropped,
+    fails,
+    translation,
+    translation_config,
+    write_pairs,
+)
 
 
 def read(config, split="train", policy="error"):
@@ -147,6 +153,18 @@ def test_tensorflow_datasets(tfds):
     assert [count for count, _ in data.split_sizes().values()] == [74, 6, 25]
     held_out = set(zip(data.references("dev"), data.sources("dev"), strict=True))
     assert held_out < set(phrasebook.PAIRS[:80])
+
+
+def test_bad_records_are_reported(tfds):
+    broken = TFDS | {"tfds": "phrasebook/broken"}
+    with pytest.raises(UserError, match=r"phrasebook/broken (train|test):\d+: .*on_bad_example"):
+        translation(tfds, **broken)
+    pairs, _, bad = read(translation_config(tfds, **broken), policy="skip")
+    assert ("zwei Zeilen", "two lines") in pairs and len(pairs) == 77
+    assert {kind: len(first) for kind, first in bad.items()} == {"not UTF-8": 1, "empty source": 2}
+    data = translation(tfds, **broken, on_bad_example="skip")
+    assert dropped(data, "test") == {"empty target": 1}
+    assert len(data.sources("test")) == len(data.references("test")) == 24
 
 
 @pytest.mark.parametrize(
