@@ -180,3 +180,14 @@ def test_each_request_is_in_one_group_that_holds_it(texts):
     assert [g.members for g in groups([(900,), (900,)], 500)] == [[0], [1]]  # too long: alone
     assert list(groups([], 500)) == []
     assert padded([[3, 4], [], [5]], 4, 3).tolist() == [[3, 4, 0], [0, 0, 0], [5, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.slow
+def test_long_columns_stay_fast_and_hold_every_example():
+    random = np.random.default_rng(0)
+    lengths = np.minimum(random.lognormal(5, 1, (200_000, 2)).astype(int), 3000)
+    shapes = choose_shapes(lengths, 8)
+    assert len(shapes) == 8 and (shapes[-1] == lengths.max(0)).all()
+    fits = (lengths[:, None] <= shapes).all(-1)
+    positions = np.where(fits, shapes.sum(-1), 10**9).min(1).sum()
+    assert positions < len(lengths) * lengths.max(0).sum() / 2  # in one shape

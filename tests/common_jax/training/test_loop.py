@@ -74,21 +74,23 @@ def stopped_after(count, number=None):
         yield caught
 
 
-def test_interrupted_and_resumed_is_bit_identical(config, complete, tmp_path):
+@pytest.mark.parametrize(
+    ("devices", "stops", "resumed_from"),
+    [(1, [1, 9, 13], [8, 20]), pytest.param(8, [9], [8], marks=pytest.mark.slow)],
+)
+def test_interrupted_and_resumed_is_bit_identical(
+    config, complete, tmp_path, devices, stops, resumed_from
+):
     """Stops before the first checkpoint, and in a later epoch after several restarts."""
-    assert resumed(config, complete, tmp_path, [1, 9, 13]) == [8, 20]
-
-
-def resumed(config, complete, tmp_path, stops):
-    """The steps from which an interrupted run that must be equal to the complete one went on."""
-    folder, expected = complete(config.mesh.data)
+    config = changed(config, "mesh", data=devices)
+    folder, expected = complete(devices)
     for count in stops:
         with stopped_after(count):
             run(config, tmp_path)
     broken = run(config, tmp_path).result
     assert all(broken[key] == expected[key] for key in ("parameters_sha256", "metrics"))
     assert numbers(tmp_path) == numbers(folder)
-    return broken["resumed_from"]
+    assert broken["resumed_from"] == resumed_from
 
 
 def test_what_a_run_leaves_behind(complete):

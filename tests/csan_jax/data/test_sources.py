@@ -37,37 +37,6 @@ def read_table(folder, content, name="train.csv", **options):
     return read(translation_config(folder, train=name, **options))[0]
 
 
-ASPEC = dict(source_language="ja", target_language="en", separator=" ||| ", columns="-2,-1")
-ASPEC |= dict(train="train-1.txt,train-2.txt", dev="dev.txt", test="test.txt")
-JAEN = [(f"これは文{n}です。", f"This is sentence {n}, a | b || c.") for n in range(90)]
-
-
-def test_columns_from_the_end_with_another_separator(tmp_path):
-    """ASPEC's train has a score before the id, the other splits have none."""
-    parts = {"train-1": (0, 40), "train-2": (40, 70), "dev": (70, 80), "test": (80, 90)}
-    for name, (start, stop) in parts.items():
-        score = "0.087 ||| " if name.startswith("train") else ""
-        lines = [f"{score}A-02A001 ||| {n} ||| {' ||| '.join(JAEN[n])}" for n in range(start, stop)]
-        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-    config = translation_config(tmp_path, **ASPEC)
-    pairs, places, bad = read(config)
-    assert pairs == JAEN[:70] and not bad and len(set(places)) == 70
-    assert places[0] == f"{tmp_path}/train-1.txt:1" and places[69] == f"{tmp_path}/train-2.txt:30"
-    data = translation(tmp_path, **ASPEC, vocab_size=320)
-    assert [count for count, _ in data.split_sizes().values()] == [70, 10, 10]
-    assert list(zip(data.sources("dev"), data.references("dev"), strict=True)) == JAEN[70:80]
-    with (tmp_path / "train-2.txt").open("a") as file:
-        file.write("no columns\n0.1 ||| A ||| 3 ||| \u3000 ||| x\n")
-    with pytest.raises(UserError, match=r"train-2\.txt:31: 1 columns where 2 are needed; "):
-        read(config)
-    pairs, _, bad = read(config, policy="skip")
-    assert pairs == JAEN[:70]
-    assert bad == {
-        "1 columns where 2 are needed": [f"{tmp_path}/train-2.txt:31"],
-        "empty source": [f"{tmp_path}/train-2.txt:32"],
-    }
-
-
 def test_known_headers_and_columns(tmp_path):
     for header in ("source,target", "SRC,id,Tgt", "en,de", "de,en"):
         cells = {"target": "Ein Hut.", "tgt": "Ein Hut.", "de": "Ein Hut.", "id": "7"}

@@ -2,12 +2,15 @@
 
 import json
 import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 from common_jax.deploy.service import service_of
+from launch.train.__main__ import _next_commands
 from tests.families.tasks import begun, span_extraction
 
 
@@ -23,7 +26,8 @@ def params(task):
 
 def test_commands_to_type_are_the_shells_own(task):
     """The shells' echo interprets backslashes in different ways; printf '%s' does not."""
-    command = task.next_commands("runs/x")[0].partition(" | ")[0]
+    run = SimpleNamespace(path=Path("runs/x"), task=task)
+    command = _next_commands(run)[0].partition(" | ")[0]
     output = subprocess.check_output(["sh", "-c", command])
     squad = task.data.texts("test")
     assert json.loads(output) == {
