@@ -1,5 +1,5 @@
-"""The complete AttentiveConvNet: parameters, equations, invariances; attention and additive energies
-in pieces, which make no array of all pairs."""
+"""The complete AttentiveConvNet: parameters, equations, invariances; attention and additive
+energies in pieces, which make no array of all pairs."""
 
 import functools
 import math
