@@ -113,18 +113,6 @@ def test_padding_and_order_change_nothing(changes):
     )
 
 
-@pytest.mark.parametrize("position", [0, 3, 5])
-def test_no_position_sees_itself_or_what_follows(position):
-    sources, targets = batch()
-    changed = targets.copy()
-    changed[:, position:] = (changed[:, position:] + 7) % 20 + 3
-    _, _, apply = build()
-    before, after = apply(sources, targets), apply(sources, changed)
-    np.testing.assert_array_equal(before[:, : position + 1], after[:, : position + 1])
-    if position < 5:
-        assert np.abs(before[:, position + 1] - after[:, position + 1]).max() > 1e-3
-
-
 def test_local_layers_see_their_window_and_no_further():
     model, params, _ = build(encoder_layers=2)
     source = np.arange(3, 15, dtype=np.int32)[None]

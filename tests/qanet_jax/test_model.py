@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qanet_jax.layers import Words
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
 from tests import random_params
@@ -95,22 +94,6 @@ def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
     assert total == sum(BASE) + more
     if not more:
         assert total == 2_495_940
-
-
-def test_padding_and_order_change_nothing():
-    _, params, apply = build()
-    context, question = batch()
-    order = np.array([2, 0, 1])
-    assert not context.characters[..., 5:].any() and not question.characters[..., 5:].any()
-
-    def cut(text, words):
-        characters = text.characters[order, :words, :5]
-        return Words(text.ids[order, :words], characters, text.vectors[order, :words])
-
-    got = logits(apply, params, (cut(context, 7), cut(question, 4)))
-    expected = logits(apply, params, (context, question))
-    valid = context.valid[order, :7]
-    np.testing.assert_allclose(got[:, valid], expected[:, order, :7][:, valid], atol=1e-5)
 
 
 @functools.cache

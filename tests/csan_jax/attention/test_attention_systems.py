@@ -23,7 +23,6 @@ from tests.csan_jax.attention.cases import (
     HEADS,
     LENGTHS,
     PLAIN,
-    ROW,
     SENTENCES,
     SETTINGS,
     SYSTEMS,
@@ -75,19 +74,6 @@ def test_gradients_are_the_oracles_slopes(system):
         return sum((out * c[: len(out)]).sum() for out, c in zip(outputs, cotangent, strict=True))
 
     assert_slopes(total, (params, x), gradients)
-
-
-@each_system
-def test_what_stands_in_padding_changes_nothing(system):
-    params, cotangent = system.parameters, np.ones((len(LENGTHS), ROW, DIM), np.float32)
-    results = []
-    for garbage in (0.0, 1e6):
-        x, valid = padded(garbage=garbage)
-        out, weights = system.run(params, x, valid)
-        _, (to_params, to_x) = system.gradients(params, x, valid, cotangent * valid[..., None])
-        assert not to_x[~valid].any()
-        results.append((out[valid], weights, to_params, to_x))
-    jax.tree.map(np.testing.assert_array_equal, *results)
 
 
 def test_predicted_numbers_are_float32_functions_of_bfloat16_queries():
