@@ -1,5 +1,7 @@
 """Convolutions, stacks of equal layers, dropout and position encodings, against NumPy."""
 
+import itertools
+
 import flax.linen as nn
 import jax
 import jax.export
@@ -10,6 +12,7 @@ import pytest
 from jax.experimental import rnn
 
 from common_jax import recurrent
+from common_jax.convolution import depthwise
 from common_jax.dropout import dropout, threefry
 from common_jax.layers import NEAR, sinusoids
 from common_jax.recurrent import LSTM, State
@@ -17,6 +20,24 @@ from common_jax.stack import Stack
 from tests import random_params
 from tests.gradcheck import assert_equals
 from tests.random_params import normal
+
+
+@pytest.mark.parametrize("ids", [None, [1], [1] * 6, [1, 1, 2, 2, 2, 0], [True] * 4 + [False]])
+def test_depthwise_filters_of_rows_alone_packed_and_padded(ids):
+    length = 6 if ids is None else len(ids)
+    segments = None if ids is None else jnp.array([ids, ids])
+
+    def by_hand(x, filters):
+        own = [1] * length if ids is None else ids
+        out = np.zeros_like(x)
+        for i, j in itertools.product(range(length), repeat=2):
+            if abs(i - j) <= 2 and own[i] == own[j] != 0:
+                out[:, i] += x[:, j] * filters[j - i + 2]
+        return out
+
+    convolve = lambda x, filters: depthwise(x, filters, segments)
+    assert_equals(convolve, by_hand, normal(2, length, 3), normal(5, 3, seed=2))
+
 
 COUNT = 3
 

@@ -162,13 +162,18 @@ class System:
         results = _gradients(self, params, words, valid, self.inputs(words, valid))
         return jax.tree.map(np.asarray, results)
 
+    @property
+    def garbled(self):
+        """Its sentences, padded with large numbers where no convolution reads zeros."""
+        return padded(self.sentences, 1e6, after=self.reach)
+
     @functools.cached_property
     def explained(self):
-        return self.explain(self.parameters, *padded(self.sentences))
+        return self.explain(self.parameters, *self.garbled)
 
     @functools.cached_property
     def derived(self):
-        return self.gradients(self.parameters, *padded(self.sentences))
+        return self.gradients(self.parameters, *self.garbled)
 
 
 @functools.partial(jax.jit, static_argnums=0)

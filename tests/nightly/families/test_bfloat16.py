@@ -55,8 +55,7 @@ def distance(a, b):
 def test_systems_of_pairs_and_reviews(name):
     system = matching.SYSTEMS[name]
     short = dataclasses.replace(system, dtype=jnp.bfloat16)
-    words = matching.padded(system.sentences)
-    logits, losses, low = short.gradients(system.parameters, *words)
+    logits, losses, low = short.gradients(system.parameters, *system.garbled)
     assert {x.dtype for x in jax.tree.leaves((logits, losses))} == {np.dtype(np.float32)}
     assert 0 < distance(logits, system.derived[0]) < 0.02
     assert distance(low, system.derived[2]) < 0.02
