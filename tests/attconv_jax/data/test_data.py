@@ -18,7 +18,7 @@ from attconv_jax.data.text import tokenize
 from common_jax.data.corpus import Corpus
 from common_jax.data.prepared import Preparation
 from common_jax.errors import UserError
-from common_jax.text.vocabulary import UNKNOWN
+from common_jax.text.vocabulary import UNKNOWN, Vocabulary
 from tests.attconv_jax import anss
 from tests.families.data import corpora
 from tests.families.data.corpora import NAMES, labelled, write_rows
@@ -95,6 +95,35 @@ def test_labels_are_counted_and_absent_ones_are_named(folder, caplog):
         "test: 20 examples (10 entailment, 0 neutral, 10 contradiction)",
         "test: no example labelled 'neutral'",
     ]
+
+
+@pytest.mark.parametrize("vectors", ["", "zebra 1 2\nokapi 4 5\npremise 7 8\n"])
+def test_other_texts_are_read_in_the_words_of_the_run(folder, vectors):
+    """A run has the words with vectors of its own test split, but not those of another file."""
+    if vectors:
+        (folder / "glove.txt").write_text(vectors)
+    files = {"vectors": str(folder / "glove.txt") if vectors else ""}
+    write_rows(folder, "test.tsv", [("neutral", "A zebra premise.", "Hypothesis 1")])
+    run = folder / "run"
+    run.mkdir()
+    trained = prepared(folder, **files)
+    trained.vocabulary.save(run)
+    write_rows(folder, "more.tsv", [("neutral", "An okapi premise.", "Hypothesis 2 zebra")] * 3)
+    other = prepared(folder, prepare=False, **files, test="more.tsv")
+    other.read_vocabulary(run)
+    other.prepare()
+    assert other.vocabulary.word_ids(["zebra"]) == trained.vocabulary.word_ids(["zebra"])
+    for row in rows_of(other.split_batches("test")):
+        assert row["first"] == ids(trained, "an okapi premise.")
+        assert row["second"] == ids(trained, "hypothesis 2 zebra")
+        assert row["first"][1] == UNKNOWN
+        assert (row["second"][2] == UNKNOWN) == (not vectors)
+    if vectors:  # the other corpus numbers words differently
+        assert Vocabulary.load(other.path).word_ids(["okapi"]) != [UNKNOWN]
+        with pytest.raises(UserError, match="other words than the run was trained on"):
+            other.train_batches(0)
+    else:
+        assert len(rows_of(other.train_batches(0))) == 30
 
 
 def sizes(data):
