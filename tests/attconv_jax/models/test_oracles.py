@@ -41,7 +41,7 @@ FURTHER = {
     "vectors_of_any_norm": System(Decomposable(dim=4, unit_vectors=False)),
     "bi_lstm_of_one_text": System(BiLSTM(dim=4, hidden=6), texts=1),
     "internal_attention_of_two_texts": System(
-        ConvolutionPooling(**CONVOLUTIONS, pooling="attention", hidden=4)
+        ConvolutionPooling(**CONVOLUTIONS, pooling="attention", hidden=4), reach=1
     ),
     "mirrored_trees": dataclasses.replace(SYSTEMS["tree_cnn"], parses=MIRRORED),
     "one_weighted_mean": System(RecurrentPooling(**SELF_ATTENTIVE | {"rows": 1}), texts=1),
