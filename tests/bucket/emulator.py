@@ -24,7 +24,6 @@ from gcp_storage_emulator.server import create_server
 from common_jax.io import bucket, bucket_state
 
 BUCKET = "bucket"
-_WRITES = ("POST", "PUT", "DELETE")
 
 
 class Service:

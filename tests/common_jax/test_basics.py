@@ -1,7 +1,5 @@
 """Settings of jax that change results, pytrees, and texts without paths."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -11,7 +9,6 @@ from common_jax import numerics
 from common_jax.config import MeshConfig
 from common_jax.errors import UserError
 from common_jax.masks import Mask, padding
-from common_jax.pytrees import pytree
 from common_jax.training.mesh import make_mesh
 from launch.export.request import shareable
 
@@ -45,25 +42,6 @@ def test_variables_are_removed_or_recorded(monkeypatch):
     assert environment == {"JAX_PLATFORMS": "cpu"}
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     assert numerics.recorded_variables()["NVIDIA_TF32_OVERRIDE"] == "0"
-
-
-@pytree(static=("name",))
-class Pair:
-    first: jax.Array
-    name: str
-    second: jax.Array | None = None
-
-
-def test_fields_are_children_by_name_and_static_ones_are_structure():
-    pair = Pair(jnp.arange(2), "a", jnp.ones(3))
-    leaves, _ = jax.tree_util.tree_flatten_with_path(pair)
-    names = [(jax.tree_util.keystr(path), leaf.shape) for path, leaf in leaves]
-    assert names == [(".first", (2,)), (".second", (3,))]
-    same = dataclasses.replace(pair, first=jnp.zeros(2))
-    assert jax.tree.structure(pair) == jax.tree.structure(same)
-    assert jax.tree.structure(pair) != jax.tree.structure(dataclasses.replace(pair, name="b"))
-    doubled = jax.jit(lambda pair: jax.tree.map(lambda a: 2 * a, pair))(pair)
-    assert doubled.name == "a" and doubled.second.tolist() == [2, 2, 2]
 
 
 def test_types_hold_where_a_node_is_made_and_not_where_jax_makes_one():

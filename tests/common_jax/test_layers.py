@@ -9,35 +9,17 @@ import jax.extend.random
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import rnn
 
-from common_jax.convolution import Convolution, SeparableConvolution, depthwise
+from common_jax import recurrent
+from common_jax.convolution import depthwise
 from common_jax.dropout import dropout, threefry
 from common_jax.layers import NEAR, sinusoids
+from common_jax.recurrent import LSTM, State
 from common_jax.stack import Stack
-from tests import numpy_reference, random_params
+from tests import random_params
 from tests.gradcheck import assert_equals
 from tests.random_params import normal
-
-
-@pytest.mark.parametrize("length", [1, 6])  # shorter and longer than the filters
-@pytest.mark.parametrize(
-    "kind,reference,rows,filters",
-    [
-        (Convolution, numpy_reference.convolution, (2, 2), (5, 3, 4)),  # of characters: [B, T, W]
-        (SeparableConvolution, numpy_reference.separable_convolution, (4,), (5, 3)),
-    ],
-)
-def test_a_convolution_multiplies_each_window(kind, reference, rows, filters, length):
-    x = normal(*rows, length, 3)
-    module = kind(4, 5, jnp.float32)
-    params = random_params.parameters(module, x)
-    assert filters in [array.shape for array in jax.tree.leaves(params)]
-
-    def by_hand(params, x):
-        alone = [reference(row, params) for row in x.reshape(4, length, 3)]
-        return np.array(alone).reshape(*rows, length, 4)
-
-    assert_equals(lambda params, x: module.apply({"params": params}, x), by_hand, params, x)
 
 
 @pytest.mark.parametrize("ids", [None, [1], [1] * 6, [1, 1, 2, 2, 2, 0], [True] * 4 + [False]])
@@ -171,3 +153,34 @@ def test_position_encodings_of_a_symbolic_length_are_those_of_any():
         np.testing.assert_allclose(computed, want, atol=4e-5)
         np.testing.assert_allclose(computed[:5_000], want[:5_000], atol=5e-6)
         np.testing.assert_array_equal(computed[:NEAR], sinusoids(length, 6)[:NEAR])
+
+
+INPUTS, SIZE = 3, 2
+
+RANDOM = np.random.default_rng(0)
+
+X = RANDOM.standard_normal((4, 5, INPUTS)).astype(np.float32)
+
+VALID = np.arange(5)[None] < np.array([5, 1, 3, 0])[:, None]
+
+FIRST = State(*RANDOM.standard_normal((2, 4, SIZE)).astype(np.float32))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_texts_are_passed_to_cudnn_and_back(monkeypatch, reverse):
+    """With cuDNN's reference in its place; texts of all lengths, an empty one too."""
+
+    def lstm(x, h, c, weights, lengths, *sizes):
+        assert weights.size == rnn.get_num_params_in_lstm(INPUTS, SIZE, 1, False)
+        pieces = rnn.unpack_lstm_weights(weights, *sizes[:3], False)
+        with jax.numpy_rank_promotion("allow"):
+            return rnn.lstm_ref(x, h, c, *pieces, lengths, *sizes)
+
+    layer = LSTM(INPUTS, SIZE, jnp.float32, reverse=reverse)
+    params = random_params.parameters(layer, X, VALID)
+    inputs = jax.tree.map(jnp.asarray, ({"params": params}, X, VALID, FIRST))
+    run = lambda: layer.apply(*inputs)
+    want = run()
+    monkeypatch.setattr(rnn, "lstm", lstm)
+    monkeypatch.setattr(recurrent, "platform", lambda: "gpu")
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), run(), want)

@@ -1,7 +1,5 @@
 """What masks allow, their conjunctions, heads' areas, softmax, positions and lengths."""
 
-import typing
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,42 +9,14 @@ from common_jax import masks
 from common_jax.masks import Mask
 from tests import numpy_reference
 
-HEAD_EDGES = typing.get_args(masks.HeadEdge)
-
 
 def expanded(mask: Mask, queries: int, keys: int, heads: int = 1) -> np.ndarray:
     return np.asarray(mask.allowed(queries, keys, heads))
 
 
-OFFSET = np.arange(6)[None] - np.arange(6)[:, None]  # of the key from the query
 EVEN, NEAR = (lambda offset: offset % 2 == 0), (lambda offset: abs(offset) < 3)
 RULES = masks.relative(EVEN) & masks.relative(NEAR) & masks.relative(EVEN)
-KEY_VALID, QUERY_VALID = jnp.array([[True, True, False]]), jnp.array([[True, False]])
-IDS = jnp.array([[1, 1, 2, 0]])
 PAIR_OF_ONES = masks.segments(jnp.ones((1, 2), int), jnp.ones((1, 2), int))
-
-
-@pytest.mark.parametrize(
-    "mask, allowed",
-    [
-        (Mask(), np.ones((3, 4))),
-        (masks.token_window(5), abs(OFFSET) <= 2),
-        (masks.causal(), OFFSET <= 0),
-        (masks.direction("right"), OFFSET >= 0),
-        (RULES & masks.causal(), (OFFSET % 2 == 0) & (abs(OFFSET) < 3) & (OFFSET <= 0)),
-        (masks.padding(KEY_VALID), [[1, 1, 0], [1, 1, 0]]),
-        (masks.padding(KEY_VALID, QUERY_VALID), [[1, 1, 0], [0, 0, 0]]),
-        (masks.segments(IDS, IDS), [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]),
-    ],
-)
-def test_what_a_mask_allows(mask, allowed):
-    np.testing.assert_array_equal(expanded(mask, *np.shape(allowed))[0, 0], allowed)
-
-
-def test_heads_look_left_and_right_in_turn():
-    alternating = expanded(masks.direction("alternate") & masks.token_window(5), 6, 6, heads=3)
-    left, right = ((abs(OFFSET) <= 2) & (OFFSET <= 0), (abs(OFFSET) <= 2) & (OFFSET >= 0))
-    np.testing.assert_array_equal(alternating[0], [left, right, left])
 
 
 def test_conjunction_is_the_intersection():
@@ -89,27 +59,6 @@ def test_windows_are_odd(make, size):
         make(size)
 
 
-@pytest.mark.parametrize("edge", HEAD_EDGES)
-@pytest.mark.parametrize(
-    "heads, size", [(1, 1), (3, 3), (4, 3), (8, 5), (8, 7), (4, 5), (3, 5), (1, 3)]
-)
-def test_head_table_against_counting(edge, heads, size):
-    """An area may exceed the heads by one, unless it wraps."""
-    if size > heads + (edge in ("truncate", "clamp")):
-        with pytest.raises(ValueError, match="does not fit"):
-            masks.head_table(heads, size, edge)
-        return
-    key_heads, value_heads, valid = masks.head_table(heads, size, edge)
-    for h in range(heads):
-        for n, g in enumerate(range(h - size // 2, h + size // 2 + 1)):
-            inside = 0 <= g < heads
-            assert valid[h, n] == (inside or edge != "truncate")
-            if valid[h, n]:
-                clamped = min(max(g, 0), heads - 1)
-                assert key_heads[h, n] == (clamped if edge == "clamp" else g % heads)
-                assert value_heads[h, n] == (g % heads if edge == "wrap" else clamped)
-
-
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_masked_softmax_is_each_lines_own_and_zero_where_nothing_is_allowed(axis):
     random = np.random.default_rng(0)
@@ -130,41 +79,3 @@ def test_masked_softmax_is_each_lines_own_and_zero_where_nothing_is_allowed(axis
     for actual, expected in ((got, weights), (gradient, slopes)):
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
         assert not np.asarray(actual)[~allowed].any()
-
-
-PACKED = np.array([[1, 1, 1, 2, 2, 0], [4, 5, 5, 5, 5, 5], [0, 0, 3, 3, 0, 0]])
-
-
-def by_counting(ids, length):
-    """Positions and lengths of runs of equal ids, position by position."""
-    positions, lengths = np.zeros((2, len(ids), length), int)
-    for row, line in enumerate(ids):
-        for at in range(length):
-            start = end = at
-            while start > 0 and line[start - 1] == line[at]:
-                start -= 1
-            while end < length and line[end] == line[at]:
-                end += 1
-            positions[row, at], lengths[row, at] = at - start, (end - start) * (line[at] != 0)
-    return positions, lengths
-
-
-@pytest.mark.parametrize("ids", [PACKED, PACKED[:, :1]])
-def test_positions_and_lengths_are_those_in_segments(ids):
-    length = ids.shape[1]
-    want_positions, want_lengths = by_counting(ids, length)
-    mask = masks.segments(jnp.asarray(ids), jnp.asarray(ids[:, ::-1].copy()))
-    valid = ids != 0
-    actual = jax.jit(lambda mask: (mask.query_positions(length), mask.query_lengths(length)))(mask)
-    np.testing.assert_array_equal(np.asarray(actual[0])[valid], want_positions[valid])
-    np.testing.assert_array_equal(actual[1], want_lengths)
-    np.testing.assert_array_equal(mask.key_lengths(length), want_lengths[:, ::-1])
-
-
-def test_positions_and_lengths_of_rows_that_are_one_segment():
-    valid = jnp.array([[True, True, False], [True, True, True], [False, False, False]])
-    mask = masks.padding(valid)
-    np.testing.assert_array_equal(mask.key_positions(3), [[0, 1, 2]])
-    np.testing.assert_array_equal(mask.key_lengths(3), [[2, 2, 0], [3, 3, 3], [0, 0, 0]])
-    np.testing.assert_array_equal(mask.query_positions(4), [[0, 1, 2, 3]])
-    np.testing.assert_array_equal(mask.query_lengths(4), [[4, 4, 4, 4]])

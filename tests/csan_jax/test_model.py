@@ -1,4 +1,5 @@
-"""The Transformer with CSAN: parameters, invariances, teacher forcing and stepwise decoding."""
+"""The Transformer with CSAN: parameters and their initial spread, invariances, teacher forcing and
+stepwise decoding; toy attentions, in one file each: the guarantees for comparison systems."""
 
 import dataclasses
 import functools
@@ -8,10 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import traverse_util
 
+from common_jax.errors import UserError
+from common_jax.training.config import parse
 from csan_jax.attention.area import Area
 from csan_jax.config import ModelConfig
 from csan_jax.model import Transformer
+from csan_jax.task import Translation
 from tests import random_params
 from tests.systems.nearness import Nearness
 from tests.systems.recent import Recent
@@ -108,18 +113,6 @@ def test_padding_and_order_change_nothing(changes):
     )
 
 
-@pytest.mark.parametrize("position", [0, 3, 5])
-def test_no_position_sees_itself_or_what_follows(position):
-    sources, targets = batch()
-    changed = targets.copy()
-    changed[:, position:] = (changed[:, position:] + 7) % 20 + 3
-    _, _, apply = build()
-    before, after = apply(sources, targets), apply(sources, changed)
-    np.testing.assert_array_equal(before[:, : position + 1], after[:, : position + 1])
-    if position < 5:
-        assert np.abs(before[:, position + 1] - after[:, position + 1]).max() > 1e-3
-
-
 def test_local_layers_see_their_window_and_no_further():
     model, params, _ = build(encoder_layers=2)
     source = np.arange(3, 15, dtype=np.int32)[None]
@@ -177,3 +170,99 @@ def test_dropout_is_a_function_of_its_key():
     one, same, other = (run(jax.random.key(k)) for k in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 1e-3
+
+
+def test_layers_with_parameters_of_their_own_are_a_stack_of_their_own():
+    _, params, _ = build(**TOYS)
+    local, plain = (params["params"][name]["layers"] for name in ("encoder_local", "encoder"))
+    assert local["self_attention"]["near"].shape == (1, 4)
+    assert local["before"]["gate"].shape == (1, 32)
+    kernels = (stack["feed_forward"]["in"]["kernel"].shape for stack in (local, plain))
+    assert [*kernels] == [(1, 32, 48), (2, 32, 48)]
+    assert "near" not in plain["self_attention"] and "before" not in plain
+    _, params, _ = build(encoder_attention=Nearness(local_layers=3))
+    assert params["params"]["encoder_local"]["layers"]["before"]["gate"].shape == (3, 32)
+    assert "encoder" not in params["params"]
+
+
+def test_the_bias_reaches_the_weights_of_its_layers_alone():
+    model, params, _ = build(**TOYS)
+    sources, _ = batch()
+    look = jax.jit(lambda p, s: model.apply(p, s, method="encoder_weights"))
+    before = look(params, sources)
+    local = params["params"]["encoder_local"]["layers"]["self_attention"]
+    changed = jax.tree.map(lambda a: a, params)
+    changed["params"]["encoder_local"]["layers"]["self_attention"] = {
+        **local,
+        "near": local["near"] * 0 + 60,
+    }
+    lowest, *upper = look(changed, sources)
+    real = np.asarray(sources != 0)
+    own = np.eye(7) * real[:, :, None]
+    want = np.broadcast_to(own[:, None, :, None], lowest.shape)
+    np.testing.assert_allclose(lowest, want, atol=1e-6)
+    assert np.abs(before[0] - want).max() > 0.01
+    for weights in upper:
+        np.testing.assert_allclose(weights.sum((3, 4)), real[:, None].repeat(4, 1), atol=1e-5)
+
+
+def test_without_sinusoids_the_encoder_knows_no_order():
+    model, params, _ = build(encoder_attention=Area(local_layers=0), sinusoids=False)
+    encode = jax.jit(lambda source: model.apply(params, source, train=False, method="encode"))
+    sources = batch(1)[0]
+    order = np.array([2, 0, 3, 1, 6, 5, 4])
+    moved, straight = encode(sources[:, order]), encode(sources)
+    np.testing.assert_allclose(moved, straight[:, order], atol=1e-5)
+    assert np.abs(np.diff(straight[0], axis=0)).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("choice", "key"),
+    [
+        (Nearness(local_layers=4), "model.local_layers=4: 0 to encoder_layers=3"),
+        (Nearness(start=-1.0, local_layers=1), "model.encoder_attention.start=-1.0"),
+        (Area(1, head_window=9), "a window of 9 heads does not fit 4 heads"),
+    ],
+)
+def test_a_choice_checks_itself_against_the_model(choice, key):
+    with pytest.raises(UserError, match=key):
+        dataclasses.replace(SMALL, encoder_attention=choice)
+
+
+DIM, MLP = 64, 256
+
+LIMITS = {  # of uniform distributions, by the end of the name
+    "encoder/layers/self_attention/query/kernel": (6 / (DIM + 3 * DIM)) ** 0.5,
+    "encoder/layers/self_attention/value/bias": (3 / (3 * DIM)) ** 0.5,
+    "encoder/layers/self_attention/out/kernel": (6 / (2 * DIM)) ** 0.5,
+    "decoder/layers/cross_attention/query/kernel": (6 / (2 * DIM)) ** 0.5,
+    "decoder/layers/cross_attention/key/kernel": (6 / (3 * DIM)) ** 0.5,
+    "decoder/layers/cross_attention/key/bias": (3 / (2 * DIM)) ** 0.5,
+    "decoder/layers/feed_forward/in/kernel": (6 / (DIM + MLP)) ** 0.5,
+    "decoder/layers/feed_forward/in/bias": (3 / MLP) ** 0.5,
+    "source_bias": (3 / DIM) ** 0.5,
+}
+
+
+def test_the_released_ones_have_the_spread_of_the_formulas():
+    fields = {"dim": DIM, "mlp_dim": MLP, "source_vocab_size": 30, "target_vocab_size": 30}
+    fields |= {"encoder_layers": 1, "decoder_layers": 1, "unroll": False}
+    flags = [f"--config.model.{key}={value}" for key, value in fields.items()]
+    tasks = [
+        Translation(
+            parse("configs/csan/quickstart.py", [*flags, f"--config.model.initialization={which}"])
+        )
+        for which in ("glorot", "released")
+    ]
+    both = jax.jit(lambda key: [nn.unbox(task.init(key)) for task in tasks])(jax.random.key(0))
+    ours, released = (traverse_util.flatten_dict(params, sep="/") for params in both)
+    for name, limit in LIMITS.items():
+        values = np.asarray(released[name])
+        assert 0.95 * limit < np.abs(values).max() <= limit, name
+        assert values.std() == pytest.approx(limit / 3**0.5, rel=0.15), name
+    same = [name for name in ours if np.array_equal(ours[name], released[name])]
+    assert {name for name in same if "norm" not in name and "kernel" not in name} == {
+        "target_embedding"
+    }
+    assert np.array_equal(*(p["encoder/layers/feed_forward/in/kernel"] for p in (ours, released)))
+    assert not ours["source_bias"].any()

@@ -95,9 +95,6 @@ def test_lines_are_cleaned_and_those_far_longer_than_in_training_are_named(
     assert caplog.messages == [f"here:3: {count} tokens, where training has at most {longest}"]
 
 
-NO_PAIRS = ("one text", "a\tb\tc", "\tb", "a\t ", "", "a\t\u200b")
-
-
 @pytest.mark.parametrize(
     ("family", "line", "reason"),
     [

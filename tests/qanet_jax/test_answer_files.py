@@ -11,6 +11,7 @@ from common_jax.errors import UserError
 from launch.predict.records import file_records, results_to
 from qanet_jax.answer_files import read_predictions, score_files
 from qanet_jax.reading import SpanAnswer
+from tests.common_jax.data.other_tools import comma_separated, json_lines
 
 CONTEXT = "Ada and Bob sing."
 SCHEMA = Schema("Reading", (Text("context", "C"), Text("question", "Q")), "json")
@@ -25,17 +26,8 @@ QAS = [
 SQUAD = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QAS}]}]}
 
 
-def comma_separated(rows):
-    lines = [list(rows[0]), *(row.values() for row in rows)]
-    return "".join(",".join(map(json.dumps, line)) + "\n" for line in lines)
-
-
-def json_lines(rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
 INPUTS = {  # of `launch.predict`, by name
-    "squad.json": json.dumps(SQUAD),
+    "squad.json": json.dumps(SQUAD).encode(),
     "rows.jsonl": json_lines(ROWS),
     "gold.jsonl": json_lines(GOLD_ROWS),
     "rows.csv": comma_separated(ROWS),
@@ -48,7 +40,7 @@ OUTPUTS = {".json": ("jsonl", "txt"), ".jsonl": ("jsonl", "txt"), ".csv": ("json
     ("name", "output"), [(name, end) for name in INPUTS for end in OUTPUTS[Path(name).suffix]]
 )
 def test_what_predict_writes_is_scored(name, output, tmp_path):
-    (tmp_path / name).write_text(INPUTS[name])
+    (tmp_path / name).write_bytes(INPUTS[name])
     records = file_records(tmp_path / name, "", SCHEMA)
     answers = tmp_path / f"answers.{output}"
     with answers.open("w", newline="") as file:

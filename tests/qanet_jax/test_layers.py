@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 
 from qanet_jax.layers import ContextQueryAttention
-from qanet_jax.models.base import WordsConfig
-from qanet_jax.models.five_layers import Embedding
 from qanet_jax.models.qanet import Encoder, QANet
 from tests import random_params
-from tests.qanet_jax import batches, numpy_reference
+from tests.qanet_jax import numpy_reference
 from tests.random_params import normal
 
-WORDS = WordsConfig(dim=6, char_rows=9)
 CONFIG = QANet(dim=8, num_heads=2, char_dim=5)
 GARBAGE = 1e3
 
@@ -33,50 +30,6 @@ def padded(lengths, width, seed=1):
 def run(module, params, *inputs, **options):
     call = lambda params, *inputs: module.apply({"params": params}, *inputs, **options)
     return np.asarray(jax.jit(call)(params, *inputs))
-
-
-@pytest.mark.parametrize("train", [False, True])  # without gradients, from a table of products
-@pytest.mark.parametrize(
-    ("changes", "rows"),
-    [({}, 0), ({"char_pooling": "max"}, 0), ({}, 7), ({"char_kernel": 3}, 7)],
-)
-def test_embedding(changes, rows, train):
-    words = dataclasses.replace(WORDS, rows=rows)
-    config = dataclasses.replace(CONFIG, word_dropout=0.0, char_dropout=0.0, **changes)
-    module = Embedding(config, words, jnp.float32)
-    batch = batches.words([5, 3], 6, words)
-    assert (batch.ids == 1).any()  # an unknown word
-    params = random_params.parameters(module, batch, train=False)
-    assert ("unknown_word_embedding" in params) != ("word_embedding" in params)
-    got = run(module, params, batch, train=train)
-    for row, length in enumerate([5, 3]):
-        want = numpy_reference.embedding(
-            *batches.text(batch, row), random_params.exact(params), config
-        )
-        np.testing.assert_allclose(got[row, :length], want, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"convolution": "none"},
-        {"convolution": "ordinary"},
-        {"self_attention": False},
-        {"positions": "block", "feed_forward_factor": 3, "final_norm": False},
-        {"scale_sublayers": True, "survival_prob": 0.6},
-    ],
-)
-def test_encoder(changes):
-    config = dataclasses.replace(CONFIG, **changes)
-    module = Encoder(config, blocks=2, convs=2, kernel=3, dtype=jnp.float32)
-    x, valid = padded([6, 4], 7)
-    params = random_params.parameters(module, x, valid, train=False)
-    got = run(module, params, x, valid, train=False)
-    for row, length in enumerate([6, 4]):
-        own = x[row, :length].astype(np.float64)
-        want = numpy_reference.encoder(own, random_params.exact(params), config, blocks=2, convs=2)
-        np.testing.assert_allclose(got[row, :length], want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("features", [4, 3], ids=["both ways", "context to query alone"])

@@ -1,4 +1,4 @@
-"""The complete QANet: parameters, equations, invariances."""
+"""The complete QANet: parameters and invariances (equations: models/test_recurrent_readers.py)."""
 
 import dataclasses
 import functools
@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from qanet_jax.layers import Words
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
 from tests import random_params
-from tests.qanet_jax import batches, numpy_reference
+from tests.qanet_jax import batches
 
 WORDS = WordsConfig(dim=6, char_rows=9)
 SMALL = QANet(
@@ -97,40 +96,6 @@ def test_parameters_of_the_papers_model_and_of_its_ablations(changes, more):
         assert total == 2_495_940
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"encoder_passes": 4, "positions": "block", "char_pooling": "max", "rows": 7}],
-)
-def test_logits_are_those_of_the_papers_equations(changes):
-    """The oracle reads no padding. All passes share their parameters, and the pointers read the
-    last three outputs."""
-    model, params, apply = build(**changes)
-    texts = batch(model.words)
-    got = logits(apply, params, texts)
-    assert got.dtype == np.float32 and got.shape == (2, 3, WIDTH)
-    for row, length in enumerate(CONTEXT):
-        rows = (batches.text(text, row) for text in texts)
-        want = numpy_reference.model(*rows, random_params.exact(params), model.config)
-        np.testing.assert_allclose(got[:, row, :length], want, rtol=1e-4, atol=1e-4)
-        assert (got[:, row, length:] < -1e29).all()
-
-
-def test_padding_and_order_change_nothing():
-    _, params, apply = build()
-    context, question = batch()
-    order = np.array([2, 0, 1])
-    assert not context.characters[..., 5:].any() and not question.characters[..., 5:].any()
-
-    def cut(text, words):
-        characters = text.characters[order, :words, :5]
-        return Words(text.ids[order, :words], characters, text.vectors[order, :words])
-
-    got = logits(apply, params, (cut(context, 7), cut(question, 4)))
-    expected = logits(apply, params, (context, question))
-    valid = context.valid[order, :7]
-    np.testing.assert_allclose(got[:, valid], expected[:, order, :7][:, valid], atol=1e-5)
-
-
 @functools.cache
 def compiled_gradient():
     """The gradient of the task's loss with dropout, as a function of parameters, texts and key."""
@@ -142,25 +107,6 @@ def compiled_gradient():
         return jnp.sum(computed, where=texts[0].valid.any(axis=1))
 
     return jax.jit(jax.value_and_grad(loss))
-
-
-def test_dropout_is_a_function_of_its_key():
-    _, params, _ = build()
-    losses = [compiled_gradient()(params, batch(), jax.random.key(k))[0] for k in (1, 1, 2)]
-    assert losses[0] == losses[1] and abs(losses[0] - losses[2]) > 1e-3
-
-
-def test_what_stands_in_padding_reaches_neither_logits_nor_gradients():
-    _, params, apply = build()
-    texts = batch()
-    bad = []
-    for text in texts:
-        vectors = np.where(text.valid[..., None], text.vectors, np.float32(np.nan))
-        bad.append(dataclasses.replace(text, vectors=jnp.asarray(vectors)))
-    np.testing.assert_array_equal(logits(apply, params, bad), logits(apply, params, texts))
-    key = jax.random.key(0)
-    computed, expected = (compiled_gradient()(params, (*t,), key) for t in (bad, texts))
-    jax.tree.map(np.testing.assert_array_equal, computed, expected)
 
 
 def test_a_row_of_padding_alone_leaves_the_gradient_finite():

@@ -91,21 +91,6 @@ def test_the_answer_is_that_of_the_window_that_scores_highest(
     assert [f.probability for f in answers] == pytest.approx(expected, rel=1e-4)
 
 
-def test_an_answer_certain_in_overlapping_windows_is_certain(reader, monkeypatch):
-    """ "here" is the only likely first and last word in every window."""
-    context = "no " * 40 + "here " + "no " * 50
-
-    def computed(_, windows, needed=()):
-        for _, text, _, start, stop in windows:
-            logits = np.where(np.array(text.words[start:stop]) == "here", 50.0, 0.0)
-            at = np.array([logits.argmax()])
-            yield {"first": at, "last": at, "score": 2 * logits[at], "start": logits, "end": logits}
-
-    monkeypatch.setattr(reader, "_computed", computed)
-    best, *_ = reader.answer(context, "Where?")
-    assert (best.answer, best.probability) == ("here", pytest.approx(1))
-
-
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_of_equal_scores_in_two_windows_the_first_span_is_the_answer(order):
     """Windows of the words 0 to 5 and 4 to 9, whose best spans are the words 5 and 4."""

@@ -11,7 +11,7 @@ from attconv_jax.data.labels import LabelReader
 from common_jax.config import from_values, to_config_dict
 from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
-from tests.common_jax.data.other_tools import comma_separated, json_lines, parquet
+from tests.common_jax.data.other_tools import comma_separated, json_lines
 from tests.families.data.corpora import labelled
 
 NAMES = [  # data.labels, the file's names of 0, 1, ..., and the labels of these
@@ -87,14 +87,6 @@ def test_labels_with_commas_and_with_blanks_around_them(tmp_path, name):
     assert data.config.names == ("Food, Drink", "Rooms") and labels_of(data) == [0, 1]
     with pytest.raises(UserError, match="labels with commas in quotation marks"):
         prepared(tmp_path, name, content, labels="Food, Drink,Rooms")
-
-
-def test_names_of_a_file_decide_over_the_order_of_labels(tmp_path):
-    rows = [{"label": n, "text": text} for n, text in enumerate(("glad", "sad"))]
-    for names, labels in ((["Good", "Bad"], [1, 0]), (["good", "bad"], [1, 0]), (None, [0, 1])):
-        content = parquet(rows, names and {"label": names})
-        data = prepared(tmp_path, "t.parquet", content, labels="bad,good")
-        assert labels_of(data) == labels
 
 
 PATH = "Saved in C:\\new\\rooms"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attconv_jax.config import Config, DataConfig, WordsConfig
-from attconv_jax.data.sources import Example, source_of
+from attconv_jax.data.sources import source_of
 from attconv_jax.data.squad_anss import build
 from attconv_jax.predictor import Label, schema_of
 from common_jax.bad_examples import BadExamples
@@ -111,13 +111,6 @@ def test_labels_texts_groups_and_places(tmp_path, format, name, content, options
         assert [e.place for e in examples] == [f"{path}:{line}" for line in places]
 
 
-def test_a_review_with_a_title_needs_columns(tmp_path):
-    write(tmp_path, "b.csv", '5,"Good, cheap","Fine, really"\n1,Bad,Poor\n')
-    message = r"b\.csv:1: 3 columns where 2 are needed, .* Good, cheap, F"
-    with pytest.raises(UserError, match=message):
-        read(tmp_path, "texts", train="b.csv")
-
-
 SNLI_HEADER = (
     *("gold_label", "sentence1_binary_parse", "sentence2_binary_parse"),
     *("sentence1_parse", "sentence2_parse", "sentence1", "sentence2", "captionID", "pairID"),
@@ -144,13 +137,6 @@ def test_snlis_own_text_is_its_json_lines(tmp_path, annotated):
     assert [e.place for e in actual] == [f"{text}:{n}" for n in (2, 3, 4)]
     if annotated:
         assert actual[0].annotations[1]["binary_parse"] == "sentence2_binary_parse 0"
-
-
-def test_several_files_are_joined(tmp_path):
-    write(tmp_path, "a.tsv", "neutral\ta\tb\n")
-    write(tmp_path, "b.tsv.gz", "neutral\tc\td\n")
-    examples, _ = read(tmp_path, train="a.tsv, b.tsv")
-    assert [e.texts for e in examples] == [("a", "b"), ("c", "d")]
 
 
 def test_runs_of_earlier_versions_read_the_first_columns(tmp_path):
@@ -249,25 +235,6 @@ def squad(tmp_path_factory):
     folder = tmp_path_factory.mktemp("squad")
     anss.write(folder)
     return folder
-
-
-def test_candidates_of_squads_file(squad):
-    examples, _ = read(squad, "ranking", train="train.json")
-    context, questions = anss.passage(0, 1)
-    sentences = [f"{part}." for part in context.removesuffix(".").split(". ")]
-    expected = [
-        Example(
-            (question, sentence),
-            "yes" if place in sentence else "no",
-            "Article 0",
-            f"{squad}/train.json: question 0-1-{place}",
-            f"0-1-{place}",
-        )
-        for question, place in questions.items()
-        for sentence in sentences
-    ]
-    assert [e for e in examples if e.question.startswith("0-1-")] == expected
-    assert len({e.question for e in examples}) == 2 * (1 + 2 + 3 + 4) * 12 // 4
 
 
 def test_the_dataset_has_what_the_files_have(squad, tmp_path):

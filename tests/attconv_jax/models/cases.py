@@ -164,13 +164,18 @@ class System:
         results = _gradients(self, params, words, valid, self.inputs(words, valid))
         return jax.tree.map(np.asarray, results)
 
+    @property
+    def garbled(self):
+        """Its sentences, padded with large numbers where no convolution reads zeros."""
+        return padded(self.sentences, 1e6, after=self.reach)
+
     @functools.cached_property
     def explained(self):
-        return self.explain(self.parameters, *padded(self.sentences))
+        return self.explain(self.parameters, *self.garbled)
 
     @functools.cached_property
     def derived(self):
-        return self.gradients(self.parameters, *padded(self.sentences))
+        return self.gradients(self.parameters, *self.garbled)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -253,10 +258,6 @@ SYSTEMS = {
     "wordc1": System(WordCount(), **SPELLED),
     "wordc2": System(WordCount(share_of="first"), **SPELLED),
 }
-WITHOUT_ATTENTION = (
-    *("bi_lstm", "bcnn", "multichannel_cnn", "lin_cnn", "lin_bilstm", "tree_cnn", "bi_gru"),
-    *("cdssm", "wordc1", "wordc2"),
-)
 # One system for each model, with all its parts.
 COMPLETE = (
     *("decomposable_intra", "bi_lstm", "word_by_word", "match_lstm", "apcnn", "abcnn3", "nse"),

@@ -1,29 +1,22 @@
 """The comparison systems of pairs and reviews against loops in float64, and their invariances."""
 
-import itertools
+import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
 
-from attconv_jax.data.text import TEXTS
-from attconv_jax.models.base import Matcher
 from attconv_jax.models.bi_lstm import BiLSTM
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
 from tests import random_params
 from tests.attconv_jax.models.cases import (
-    COMPLETE,
     CONVOLUTIONS,
-    DIM,
     LENGTHS,
     PAIRS,
     SELF_ATTENTIVE,
     SYSTEMS,
-    WITHOUT_ATTENTION,
     System,
     each,
     padded,
@@ -40,12 +33,17 @@ each_derived = pytest.mark.parametrize(
         for name, system in SYSTEMS.items()
     ],
 )
+MIRRORED = (
+    *("", "{}", "( {} {} )", "( ( {} {} ) {} )", "( {} ( {} ( {} {} ) ) )"),
+    "( ( ( {} {} ) {} ) ( {} {} ) )",
+)
 FURTHER = {
     "vectors_of_any_norm": System(Decomposable(dim=4, unit_vectors=False)),
     "bi_lstm_of_one_text": System(BiLSTM(dim=4, hidden=6), texts=1),
     "internal_attention_of_two_texts": System(
-        ConvolutionPooling(**CONVOLUTIONS, pooling="attention", hidden=4)
+        ConvolutionPooling(**CONVOLUTIONS, pooling="attention", hidden=4), reach=1
     ),
+    "mirrored_trees": dataclasses.replace(SYSTEMS["tree_cnn"], parses=MIRRORED),
     "one_weighted_mean": System(RecurrentPooling(**SELF_ATTENTIVE | {"rows": 1}), texts=1),
 }
 IDLE = "weight_bias"  # added to all scores of a softmax
@@ -58,28 +56,26 @@ def answers(system, sentences, params):
 
 @pytest.mark.parametrize("system", [*SYSTEMS.values(), *FURTHER.values()], ids=SYSTEMS | FURTHER)
 def test_logits_and_weights_of_padded_texts_are_the_oracles(system):
+    """Padding has large numbers and no weight."""
     logits, layers = system.explained
     by_hand = answers(system, system.sentences, random_params.exact(system.parameters))
     assert logits.dtype == np.float32
     np.testing.assert_allclose(logits, [one.logits for one in by_hand], rtol=1e-5, atol=1e-5)
+    maps = {
+        (number, int(text), int(context)): np.array(weights)
+        for number, layer in enumerate(layers)
+        for text, context, weights in layer
+    }
     for at, one in enumerate(by_hand):
-        for layer, want in zip(layers, one.layers, strict=bool(one.layers)):
-            maps = {(int(text), int(context)): weights for text, context, weights in layer}
-            assert {*maps} == {*want}
-            for (text, context), weights in maps.items():
-                got = weights[at, words_of(text, at), words_of(context, at)]
-                np.testing.assert_allclose(got, want[text, context], atol=1e-5)
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_padding_has_no_weight(name):
-    maps = [*itertools.chain(*SYSTEMS[name].explained[1])]
-    assert bool(maps) == (name not in WITHOUT_ATTENTION)
-    for text, context, weights in maps:
-        rest = np.array(weights)
-        for at in range(PAIRS):
-            rest[at, words_of(int(text), at), words_of(int(context), at)] = 0
-        assert not rest.any()
+        wanted = {
+            (n, *pair): want for n, layer in enumerate(one.layers) for pair, want in layer.items()
+        }
+        assert {*maps} == {*wanted}
+        for place, want in wanted.items():
+            words = at, *(words_of(text, at) for text in place[1:])
+            np.testing.assert_allclose(maps[place][words], want, atol=1e-5)
+            maps[place][words] = 0
+    assert not any(weights.any() for weights in maps.values())
 
 
 @each_derived
@@ -119,17 +115,6 @@ def test_gradients_and_losses_are_the_oracles(system):
     assert_slopes(total, (params, trained), gradients)
 
 
-@each_derived
-def test_what_stands_in_padding_changes_nothing(system):
-    """Except for the zeros that a convolution reads after the last word, which `Text` specifies."""
-    results = []
-    for garbage in (0.0, 1e6):
-        words, valid = padded(system.sentences, garbage, after=system.reach)
-        logits, losses, (to_params, to_words) = system.gradients(system.parameters, words, valid)
-        results.append((logits, losses, to_params, to_words[:, valid]))
-    jax.tree.map(np.testing.assert_array_equal, *results)
-
-
 def emptied(sentences):
     """Without the words of the first pair's first text and of the third pair's second text."""
     lost = (0, 0), (1, 2)
@@ -156,26 +141,3 @@ def test_all_numbers_are_finite(system, change):
     assert all(np.isfinite(x).all() for x in jax.tree.leaves((logits, losses, gradients)))
     if change is emptied:
         np.testing.assert_allclose(logits[[1, 3]], system.derived[0][[1, 3]], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", COMPLETE)
-def test_an_export_leaves_the_lengths_open(name):
-    """In bfloat16, with logits of float32."""
-    system = SYSTEMS[name]
-    model = Matcher(system.model, 9, DIM, system.labels, jnp.bfloat16)
-    lengths = dict(zip(TEXTS[: system.texts], ("B, T", "B, S"), strict=False))
-    dims = lengths | {column.name: column.dims(lengths) for column in system.columns}
-    scope = export.SymbolicScope()
-    symbolic = {
-        name: jax.ShapeDtypeStruct(export.symbolic_shape(each, scope=scope), jnp.int32)
-        for name, each in dims.items()
-    }
-    some = {"B": 1, "T": 2, "S": 2}
-    arrays = {
-        name: jnp.ones([some.get(n) or int(n) for n in each.split(", ")], jnp.int32)
-        for name, each in dims.items()
-    }
-    params = random_params.shapes(model, arrays, train=False)
-    explain = lambda params, arrays: model.apply({"params": params}, arrays, method="explain")[0]
-    logits = jax.eval_shape(explain, params, symbolic)
-    assert (logits.shape[1], logits.dtype) == (system.labels, np.float32)

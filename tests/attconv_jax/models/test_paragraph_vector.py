@@ -65,13 +65,6 @@ def test_vectors_are_those_that_predict_their_words_best():
     np.testing.assert_allclose(own["words"], losses["words"], rtol=1e-5)
 
 
-def test_order_and_padding_change_nothing():
-    expected, _ = answer_at_once(parameters(), TABLE, IDS)
-    for ids in (IDS[:, [3, 1, 0, 2]], np.pad(IDS, ((0, 0), (0, 5)))):
-        same, _ = answer_at_once(parameters(), TABLE, ids)
-        np.testing.assert_allclose(same, expected, atol=1e-5)
-
-
 def test_labels_do_not_reach_words_and_words_do_not_reach_the_softmax():
     def sums(params, table):
         logits, losses = answer(params, table, IDS)

@@ -141,6 +141,7 @@ def thirds(offset):
 
 
 valid_9, packed_9 = random_valid(2, 9), packed(2, 9)
+no_key_in_reach = jnp.ones((2, 9), bool).at[0, 2:8].set(False).at[1].set(False)
 ROWS_OF_70 = {"batch": 2, "queries": 70}
 packed_70 = dict.fromkeys(("query_segments", "key_segments"), packed(2, 70))
 # name: (shape of the tensors, mask)
@@ -158,6 +159,11 @@ SELF_ATTENTION_IN_A_WINDOW = {
     "padded keys": ({"batch": 2}, window(3, key_segments=valid_9)),
     "padded queries": ({"batch": 2}, window(3, query_segments=valid_9)),
     "padding": ({"batch": 2}, window(3, query_segments=valid_9, key_segments=valid_9)),
+    "no key in reach": ({"batch": 2}, window(3, key_segments=no_key_in_reach)),
+    "no key in reach of areas": (
+        {"batch": 2, "heads": 3},
+        window(3, key_segments=no_key_in_reach, heads=3),
+    ),
     "packed": (ROWS_OF_70, window(7, **packed_70)),
     "ids and truth values": (
         {"batch": 2},

@@ -23,21 +23,6 @@ def evaluated(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    ("metric", "column", "scale"),
-    [("accuracy", "right", 100), ("precision_at_1", "right", 100), ("f1", "f1", 100),
-     ("nll", "nll", 1)],
-)  # fmt: skip
-def test_it_is_the_standard_error_of_the_paired_differences(evaluated, metric, column, scale):
-    draw = lambda: RANDOM.integers(0, 2, 40) if column == "right" else RANDOM.random(40)
-    first, second = draw(), draw()
-    evaluations = evaluated("a", **{column: first}), evaluated("b", **{column: second})
-    error = Evaluation.example_error(evaluations[:1], evaluations[1:], metric)
-    expected = scale * np.sqrt(np.var(first - second, ddof=1) / 40)
-    assert error == pytest.approx(expected, rel=1e-4)
-    assert Evaluation.example_error(evaluations[:1], evaluations[:1], metric) == 0
-
-
 def test_it_is_that_of_the_mean_over_the_runs(evaluated):
     f1 = RANDOM.random((3, 40))
     *runs, baseline = (evaluated(name, f1=own) for name, own in zip("abc", f1, strict=True))

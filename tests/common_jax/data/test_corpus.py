@@ -187,11 +187,20 @@ def fetch(folder, name="plan"):
     return bool(calls)
 
 
-def test_arrays_are_computed_once_and_again_if_their_file_is_damaged(tmp_path):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: b"no archive",
+        lambda content: content[:300],
+        lambda content: content[:3000] + bytes([content[3000] ^ 4]) + content[3001:],
+    ],
+)
+def test_arrays_are_computed_once_and_again_if_their_file_is_damaged(tmp_path, damage):
     folder = tmp_path / "corpus" / "plans"
     folder.parent.mkdir()
     assert [fetch(folder) for _ in range(3)] == [True, False, False]
     (file,) = folder.iterdir()
-    file.write_bytes(file.read_bytes()[:300])
+    file.write_bytes(damage(file.read_bytes()))
     assert [fetch(folder) for _ in range(2)] == [True, False]
-    assert fetch(folder, "other") and len(list(folder.iterdir())) == 2
+    assert list(folder.iterdir()) == [file] and fetch(folder, "other")

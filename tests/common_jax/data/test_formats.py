@@ -2,18 +2,15 @@
 
 import logging
 
-import pyarrow
 import pytest
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.layouts import Layout
-from common_jax.data.tables import Table
 from common_jax.errors import UserError
 from common_jax.io.files import find_files, find_stems
 from tests.common_jax.data.other_tools import (
     COMPRESSIONS,
     FORMATS,
-    REVIEWS,
     comma_separated,
     fails,
     fields,
@@ -106,14 +103,6 @@ def test_columns_by_name_and_number(tmp_path, name, content, columns, expected):
         assert fails(made, "skip").startswith(f"data.columns: {expected}")
 
 
-def test_two_columns_of_one_name(tmp_path):
-    twice = pyarrow.table([["1"], ["2"], ["a"]], names=["label", "label", "text"])
-    with pyarrow.OSFile(str(tmp_path / "two.parquet"), "wb") as file:
-        pyarrow.parquet.write_table(twice, file)
-    made = Table(tmp_path / "two.parquet", REVIEWS, {"label": "label", "text": "text"})
-    assert fails(made).startswith("two.parquet: several columns are named 'label'")
-
-
 @pytest.mark.parametrize(("name", "write"), WRITERS[:2])
 def test_a_layout_of_which_all_columns_are_there(tmp_path, name, write, caplog):
     caplog.set_level(logging.INFO)
@@ -170,13 +159,6 @@ NONE = [
 @pytest.mark.parametrize(("name", "content", "message"), NONE, ids=[row[2] for row in NONE])
 def test_a_file_that_is_none(tmp_path, name, content, message):
     assert fails(table(tmp_path, name, content), "skip").startswith(message)
-
-
-@pytest.mark.parametrize("compression", [".bz2", ".xz", ".zst"])
-def test_a_file_that_is_cut_off(tmp_path, compression):
-    content = COMPRESSIONS[compression](comma_separated(ROWS * 500))
-    made = table(tmp_path, f"t.csv{compression}", content[: len(content) // 2])
-    assert "data is damaged or cut off (" in fails(made, "skip")
 
 
 def test_shards_are_in_the_order_of_their_numbers(tmp_path):

@@ -96,13 +96,6 @@ def test_blank_lines_of_tab_separated_tables(tmp_path):
     assert fails(table(tmp_path, "t.tsv", content)).startswith("t.tsv:2: 1 columns")
 
 
-def test_columns_by_name_are_logged(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    made = table(tmp_path, "t.csv", FOUR, {"label": "rating", "text": "body"})
-    assert fields(made) == [["3", "b"]]
-    assert caplog.messages == [f"{made.path}: label = rating, text = body; not read: id, text"]
-
-
 HEADERS = [
     ("label,text,stars\n1,a,b\n", "t.csv:1: several columns can be the label: label, stars; set "),
     ("stars,body\n1,a\n", "t.csv:1: no header that is known, and not surely an example: stars, b"),

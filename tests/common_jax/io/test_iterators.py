@@ -86,12 +86,6 @@ def test_lines_of_progress_have_the_time_left_where_the_total_is_known(lines):
     assert rest and all(re.fullmatch(r"reading: \d pairs, [\d,]+ a second", x) for x in rest)
 
 
-def test_the_time_left_is_that_of_the_rate():
-    state = dict(n=3000, total=9000, elapsed=100.0, prefix="encoding train")
-    line = module._log_line(state, "pairs")
-    assert line == "encoding train: 3,000 pairs, 30 a second, 33 % of 9,000, 0:03:20 left"
-
-
 @pytest.mark.parametrize(
     "place,name,value", [(module, "SECONDS", 60.0), (logging.root.manager, "disable", logging.INFO)]
 )

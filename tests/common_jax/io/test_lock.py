@@ -4,8 +4,6 @@ import errno
 import fcntl
 import logging
 import os
-import subprocess
-import sys
 import threading
 import time
 
@@ -64,17 +62,3 @@ def test_a_context_waits_for_the_holder(tmp_path, no_locks):
     with lock.held(tmp_path / "lock", lambda: waited.append(thread.is_alive())):
         assert waited == [True]
     thread.join()
-
-
-HOLD = "import sys; from common_jax.io.storage import folder_of; \
-folder_of(sys.argv[1]).lock('lock'); print('held', flush=True); input()"
-
-
-def test_a_lock_is_held_until_its_process_ends(tmp_path):
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as holder:
-        assert holder.stdout.readline() == "held\n"
-        assert folder_of(tmp_path).lock("lock").startswith(f"process {holder.pid} on ")
-        holder.kill()
-        holder.wait()
-        assert folder_of(tmp_path).lock("lock") == ""

@@ -1,7 +1,5 @@
 """Rates, intervals and rankings against SciPy and brute force."""
 
-import collections
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 
 from common_jax.metrics.classification import (
     best_labels,
-    by_length,
     calibration,
     confusion,
     count_of,
@@ -52,27 +49,6 @@ def test_rates_that_cannot_be(counts):
         wilson_interval(*counts)
     with pytest.raises(ValueError):
         equal_proportions(1, 2, *counts)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=30))
-def test_confusion_counts_pairs_of_labels(pairs):
-    gold, predicted = np.array(pairs, int).reshape(-1, 2).T
-    counts = collections.Counter(pairs)
-    expected = [[counts[row, column] for column in range(4)] for row in range(4)]
-    assert confusion(gold, np.eye(4)[predicted]).tolist() == expected
-
-
-@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=50))
-def test_accuracy_by_length_is_of_equal_parts(examples):
-    lengths, right = (np.array(column) for column in zip(*examples, strict=True))
-    parts = by_length(right, lengths, 4)
-    in_order = sorted(examples, key=lambda example: example[0])
-    sizes = [len(examples) // 4 + (part < len(examples) % 4) for part in range(4)]
-    for size, (low, high, rate) in zip(sizes, parts, strict=False):
-        members, in_order = in_order[:size], in_order[size:]
-        assert (low, high) == (members[0][0], members[-1][0])
-        assert rate == pytest.approx(sum(right for _, right in members) / size)
-    assert not in_order
 
 
 @given(

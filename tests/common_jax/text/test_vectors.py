@@ -1,6 +1,5 @@
 """Word vectors: the row of each word against brute force, and errors in files."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.text.vectors import read_vectors
-from tests.common_jax.data.other_tools import zipped
+from tests.common_jax.data.other_tools import COMPRESSIONS
 
 FILE = """\
 the 0.5 -1 2e-3
@@ -29,9 +28,8 @@ the 9 9 9
 
 def write(folder: Path, text: str | bytes, name: str = "a.txt") -> Path:
     data = text.encode() if isinstance(text, str) else text
-    pack = {".gz": gzip.compress, ".zip": lambda data: zipped(data, "vectors.txt")}
     path = folder / name
-    path.write_bytes(pack.get(path.suffix, bytes)(data))
+    path.write_bytes(COMPRESSIONS.get(path.suffix, bytes)(data))
     return path
 
 

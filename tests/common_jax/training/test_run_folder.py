@@ -81,12 +81,6 @@ def test_a_config_that_is_not_json_is_one_line(workdir):
         workdir.config()
 
 
-def test_a_file_in_the_place_of_the_parent(tmp_path):
-    (tmp_path / "runs").write_text("")
-    with pytest.raises(UserError, match=r"runs/a: cannot be written: Not a directory"):
-        RunWriter(tmp_path / "runs" / "a").claim(ToyConfig())
-
-
 def contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 

@@ -235,16 +235,6 @@ def test_names_of_axes_decide_where_a_parameter_lies():
     assert got["plain"] == P()
 
 
-@pytest.mark.parametrize(
-    "shape,parts,rows", [((2, 2, 2), 1, 8), ((2, 1, 1), 3, 6), ((8, 1, 1), 2, 16)]
-)
-def test_filler_rows_fill_devices_and_parts(shape, parts, rows):
-    batch = {"index": np.arange(5, dtype=np.int32), "x": np.ones((5, 3), np.int32)}
-    got = jax.device_get(placed(batch, make_mesh(MeshConfig(*shape)), parts))
-    assert got["index"].tolist() == [0, 1, 2, 3, 4] + [-1] * (rows - 5)
-    assert got["x"].sum() == 15 and got["x"].shape == (rows, 3)
-
-
 EPS = 1e-6
 GRADIENTS = np.random.default_rng(0).normal(size=(5, 3))
 

@@ -10,7 +10,6 @@ import pytest
 from common_jax.errors import UserError
 from csan_jax.data.dataset import TranslationData
 from csan_jax.data.prepare import Builder
-from csan_jax.data.synthetic import generate
 from tests.families.data import corpora
 from tests.families.data.corpora import PAIRS, SPLITS, dropped, translation, write_pairs
 
@@ -65,15 +64,6 @@ def test_parallel_files(folder, joint):
     pieces = sum(len(data.source_subwords.encode([s])[0]) + 1 for s, _ in SPLITS["train"])
     assert data.split_sizes()["train"] == (200, {})
     assert data.corpus("train").tokens("source") == pieces
-
-
-def test_generated_pairs(tmp_path):
-    options = dict(source="generated", examples=400, holdout_size=30, vocab_size=600, dir="")
-    data = translation(tmp_path, **options)
-    assert train_pairs(data) == list(generate(400, 0, "train"))
-    assert pairs_of(data, "dev") == list(generate(30, 0, "dev"))
-    message = fails(tmp_path, **options | {"holdout_size": 10**9})
-    assert message.startswith("data.holdout_size=1000000000: at most")
 
 
 def test_each_side_may_have_its_own_vocabulary_size(folder):
@@ -144,24 +134,6 @@ def test_held_out_sentences_are_in_one_split(tmp_path):
     assert message.startswith("data.holdout_size=200: ")
     assert "all.tsv.gz" in message and " 256 " in message and "at most 127" in message
     translation(tmp_path, **HELD_OUT | {"holdout_size": 127, "vocab_size": 300})
-
-
-def test_several_parallel_files_and_held_out_splits(tmp_path):
-    for name, rows in (("a", PAIRS[:150]), ("b", PAIRS[150:])):
-        write_pairs(tmp_path, name, rows, ("de", "en"))
-    languages = dict(source_language="de", target_language="en")
-    data = translation(tmp_path, **languages, train="a,b", dev="", test="", holdout_size=5)
-    dev, test = (set(data.sources(split)) for split in ("dev", "test"))
-    assert len(dev) == len(test) == 5 and data.split_sizes()["train"][0] == 246
-    assert dev | test < {source for source, _ in PAIRS}
-
-
-def test_columns_by_number(tmp_path):
-    table(tmp_path, [f"{n}\t{t}\tx\t{s}" for n, (s, t) in enumerate(PAIRS)])
-    options = dict(train="all.tsv.gz", dev="all.tsv", test="all.tsv")
-    assert train_pairs(translation(tmp_path, **options, columns="4,2")) == PAIRS
-    message = fails(tmp_path, **options, columns="2,-3")  # both are the second of four
-    assert message.startswith("all.tsv.gz:1: 4 columns where 5 are needed")
 
 
 LONG = ("the cat " * 30, "die Katze " * 30)
@@ -268,3 +240,16 @@ def test_sides_that_are_no_translations_are_refused(folder, caplog):
     (folder / "test.de").hardlink_to(folder / "test.en")
     assert "test.en: the same file as " in fails(folder, max_equal_pairs=1.0)
     assert "train.en: the same file as " in fails(folder, target_language="en")
+
+
+def test_workers_change_nothing(tmp_path, monkeypatch):
+    """Of several chunks, the last one incomplete."""
+    monkeypatch.setattr("csan_jax.data.prepare._CHUNK", 700)
+    options = {"source": "generated", "examples": 3000, "holdout_size": 50, "vocab_size": 600}
+    made = []
+    for workers in (1, 3, None):
+        cache = str(tmp_path / str(workers))
+        data = translation(tmp_path, prepare=False, **options, dir="", cache_dir=cache)
+        data.prepare(workers)
+        made.append((data.path.name, data.digests()))
+    assert made[0] == made[1] == made[2] and data.split_sizes()["train"][0] == 3000

@@ -148,22 +148,6 @@ def order(data) -> list:
     return [{k: v.tolist() for k, v in batch.items()} for batch in data.train_batches(3).epoch(1)]
 
 
-def test_packed_and_bucketed_batches_hold_the_same_pieces(cache):
-    pieces = {}
-    for batching in ("buckets", "packed"):
-        data = prepared(cache, batching=batching)
-        epoch = data.train_batches().epoch(0)
-        pieces[batching] = [
-            np.sort(np.concatenate([b[side][b[side] != 0] for b in epoch]))
-            for side in ("source", "target")
-        ]
-    for one, other in zip(*pieces.values(), strict=True):
-        assert np.array_equal(one, other)
-    columns = [f"{side}{end}" for side in ("source", "target") for end in ("", "_segments")]
-    shapes = {"index": (2,), **dict.fromkeys(columns, (2, 128))}
-    assert all({name: a.shape for name, a in batch.items()} == shapes for batch in epoch)
-
-
 @pytest.mark.parametrize("batching", ["buckets", "packed"])
 def test_cached_plans_are_reused_and_repaired(cache, batching, monkeypatch):
     data = prepared(cache, batching=batching)

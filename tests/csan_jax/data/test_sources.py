@@ -14,7 +14,13 @@ from common_jax.training.identity import result_fields
 from csan_jax.config import Config, DataConfig
 from csan_jax.data.sources import source_of, undo_escapes
 from tests.common_jax.data import phrasebook
-from tests.families.data.corpora import fails, translation, translation_config, write_pairs
+from tests.families.data.corpora import (
+    dropped,
+    fails,
+    translation,
+    translation_config,
+    write_pairs,
+)
 
 
 def read(config, split="train", policy="error"):
@@ -28,37 +34,6 @@ def read(config, split="train", policy="error"):
 def read_table(folder, content, name="train.csv", **options):
     (folder / name).write_bytes(content.encode())
     return read(translation_config(folder, train=name, **options))[0]
-
-
-ASPEC = dict(source_language="ja", target_language="en", separator=" ||| ", columns="-2,-1")
-ASPEC |= dict(train="train-1.txt,train-2.txt", dev="dev.txt", test="test.txt")
-JAEN = [(f"これは文{n}です。", f"This is sentence {n}, a | b || c.") for n in range(90)]
-
-
-def test_columns_from_the_end_with_another_separator(tmp_path):
-    """ASPEC's train has a score before the id, the other splits have none."""
-    parts = {"train-1": (0, 40), "train-2": (40, 70), "dev": (70, 80), "test": (80, 90)}
-    for name, (start, stop) in parts.items():
-        score = "0.087 ||| " if name.startswith("train") else ""
-        lines = [f"{score}A-02A001 ||| {n} ||| {' ||| '.join(JAEN[n])}" for n in range(start, stop)]
-        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-    config = translation_config(tmp_path, **ASPEC)
-    pairs, places, bad = read(config)
-    assert pairs == JAEN[:70] and not bad and len(set(places)) == 70
-    assert places[0] == f"{tmp_path}/train-1.txt:1" and places[69] == f"{tmp_path}/train-2.txt:30"
-    data = translation(tmp_path, **ASPEC, vocab_size=320)
-    assert [count for count, _ in data.split_sizes().values()] == [70, 10, 10]
-    assert list(zip(data.sources("dev"), data.references("dev"), strict=True)) == JAEN[70:80]
-    with (tmp_path / "train-2.txt").open("a") as file:
-        file.write("no columns\n0.1 ||| A ||| 3 ||| \u3000 ||| x\n")
-    with pytest.raises(UserError, match=r"train-2\.txt:31: 1 columns where 2 are needed; "):
-        read(config)
-    pairs, _, bad = read(config, policy="skip")
-    assert pairs == JAEN[:70]
-    assert bad == {
-        "1 columns where 2 are needed": [f"{tmp_path}/train-2.txt:31"],
-        "empty source": [f"{tmp_path}/train-2.txt:32"],
-    }
 
 
 def test_known_headers_and_columns(tmp_path):
@@ -146,6 +121,18 @@ def test_tensorflow_datasets(tfds):
     assert [count for count, _ in data.split_sizes().values()] == [74, 6, 25]
     held_out = set(zip(data.references("dev"), data.sources("dev"), strict=True))
     assert held_out < set(phrasebook.PAIRS[:80])
+
+
+def test_bad_records_are_reported(tfds):
+    broken = TFDS | {"tfds": "phrasebook/broken"}
+    with pytest.raises(UserError, match=r"phrasebook/broken (train|test):\d+: .*on_bad_example"):
+        translation(tfds, **broken)
+    pairs, _, bad = read(translation_config(tfds, **broken), policy="skip")
+    assert ("zwei Zeilen", "two lines") in pairs and len(pairs) == 77
+    assert {kind: len(first) for kind, first in bad.items()} == {"not UTF-8": 1, "empty source": 2}
+    data = translation(tfds, **broken, on_bad_example="skip")
+    assert dropped(data, "test") == {"empty target": 1}
+    assert len(data.sources("test")) == len(data.references("test")) == 24
 
 
 @pytest.mark.parametrize(

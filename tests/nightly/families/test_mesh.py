@@ -17,8 +17,6 @@ from tests.families import tasks
 from tests.families.test_mesh import (
     on_one_device,
     require_equal,
-    require_equal_translations,
-    require_sharded,
 )
 from tests.sharded_batch import placed
 
@@ -39,22 +37,9 @@ def test_an_axis_of_data_equals_one_device(alone):
     require_equal(*alone, (8, 1, 1))
 
 
-def test_three_axes_without_parts_equal_one_device(translation):
-    require_sharded(require_equal("csan", None, translation, (2, 2, 2)), 1 / 4)
-
-
-def test_several_steps_in_a_call_equal_single_steps(tmp_path):
-    alone = on_one_device("attconv", tmp_path)
-    require_equal("attconv", tmp_path, alone, (1, 1, 1), per_call=4)
-
-
 def test_parts_remat_and_unrolling_equal_the_plain_step(translation):
     model = {"remat": True, "unroll": True}
     require_equal("csan", None, translation, (1, 1, 1), accumulate=4, model=model)
-
-
-def test_parts_of_a_batch_translate_as_one_device_does(translation):
-    require_equal_translations(translation, ((1, 1, 1), 8))
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
@@ -216,32 +216,6 @@ def span(text: str, *aliases: str) -> str | None:
     return supervised.answers[0].text if supervised.answers else None
 
 
-@pytest.mark.parametrize(
-    ("text", "aliases", "expected"),
-    [
-        ("Then SUNSET blvd came.", ["Sunset Blvd"], "SUNSET blvd"),
-        ("In sunset\n\u00a0boulevard, then Sunset Blvd", ["Sunset Blvd", "Sunset Boulevard"], 0),
-        ("Boxers boxed; the boxer won.", ["Boxer"], "boxer"),
-        ("New York City", ["York", "New York", "New York City", "City"], "New York City"),
-        ("C++ or C?", ["C", "C++"], "C++"),
-        ("the band (R.E.M.)", ["R.E.M."], "R.E.M."),
-        ("naïve Na naïf", ["na"], "Na"),
-        ("İstanbul and Istanbul", ["istanbul"], None),
-        ("a 🚁 flew", ["🚁"], "🚁"),
-        ("It was 1743-built", ["743", "1743"], "1743"),
-        ("nothing", [], None),
-        ("nothing", ["", " "], None),
-    ],
-)
-def test_spans_by_hand(text, aliases, expected):
-    if expected == 0:
-        expected = text[3:20]
-    if text.startswith("İ"):  # its lower case has two characters: offsets must not change
-        assert span(text, *aliases) in ("İstanbul", "Istanbul")
-    else:
-        assert span(text, *aliases) == expected
-
-
 def brute_force(text: str, aliases: list[str]) -> str | None:
     """The first of all substrings that are an alias; the longest of those with the same start."""
     plain = lambda string: " ".join(string.split()).lower()
@@ -258,9 +232,21 @@ def brute_force(text: str, aliases: list[str]) -> str | None:
 
 @given(st.text("abA -.\n", max_size=25), st.lists(st.text("abA -.", max_size=4), max_size=4))
 @settings(max_examples=300)
+@example("In sunset\n\u00a0boulevard, then Sunset Blvd", ["Sunset Blvd", "Sunset Boulevard"])
+@example("Boxers boxed; the boxer won.", ["Boxer"])
+@example("New York City", ["York", "New York", "New York City", "City"])
+@example("C++ or C?", ["C", "C++"])
+@example("the band (R.E.M.)", ["R.E.M."])
+@example("naïve Na naïf", ["na"])
+@example("a 🚁 flew", ["🚁"])
+@example("It was 1743-built", ["743", "1743"])
 def test_spans_against_brute_force(text, aliases):
     if text.strip():
         assert span(text, *aliases) == brute_force(text, aliases)
+
+
+def test_a_lower_case_of_two_characters_moves_no_offset():
+    assert span("İstanbul and Istanbul", "istanbul") in ("İstanbul", "Istanbul")
 
 
 @pytest.mark.parametrize(

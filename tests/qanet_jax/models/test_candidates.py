@@ -6,7 +6,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from common_jax.masks import MASKED
 from qanet_jax.models.base import WordsConfig
@@ -19,13 +18,12 @@ CONTEXT, QUESTION, WIDTHS = [12, 7, 1], [2, 4, 1], (14, 6)
 KINDS = np.random.default_rng(3).choice([1, 1, 2, 3], (3, 14, 1)).astype(np.int32)
 
 
-def texts(width=WIDTHS[0]):
+def texts():
     context = batches.words(CONTEXT, WIDTHS[0], WORDS, letters=3)
     kinds = np.where(np.asarray(context.valid)[..., None], KINDS, 0)
     context = dataclasses.replace(context, inputs={"kinds": jnp.asarray(kinds)})
-    wider = lambda a: jnp.pad(a, [(0, 0), (0, width - a.shape[1])] + [(0, 0)] * (a.ndim - 2))
     question = batches.words(QUESTION, WIDTHS[1], WORDS, letters=3, seed=1)
-    return jax.tree.map(wider, context), question
+    return context, question
 
 
 @functools.cache
@@ -59,9 +57,9 @@ def test_kinds_of_words():
 
 
 @functools.cache
-def logits(choice, width=WIDTHS[0]):
+def logits(choice):
     params, apply = build(choice)
-    return [np.asarray(x) for x in apply({"params": params}, *texts(width))]
+    return [np.asarray(x) for x in apply({"params": params}, *texts())]
 
 
 def test_the_classifier_scores_every_candidate():
@@ -107,9 +105,3 @@ def test_the_random_choice_is_of_new_candidates():
             assert start[row, first] == end[row, last] and 1 <= start[row, first] < 2
             drawn.add(float(start[row, first]))
     assert len(drawn) > 2
-
-
-@pytest.mark.parametrize("choice", ["random", "classifier"])
-def test_padding_changes_nothing(choice):
-    for short, long in zip(logits(choice), logits(choice, WIDTHS[0] + 3), strict=True):
-        np.testing.assert_allclose(long[:, : WIDTHS[0]], short, rtol=1e-6)

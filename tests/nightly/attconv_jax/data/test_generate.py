@@ -3,15 +3,14 @@
 import collections
 import functools
 import itertools
-import math
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pytest
 
-from attconv_jax.data.synthetic import COLOURS, LABELS, PLACES, THINGS, generate
+from attconv_jax.data.synthetic import COLOURS, PLACES, THINGS, generate
 
 COUNTS = {"train": 12_000, "dev": 3_000, "test": 1_500}
 SEED = 7
@@ -168,95 +167,3 @@ def test_things_in_places_are_held_out(corpora):
     assert len(dev) == len(test) == len(THINGS) * len(PLACES) / 10
     for part in range(2):  # each thing and each place occurs in training
         assert {about[part] for about in dev | test} <= {about[part] for about in train}
-
-
-def _form(hypothesis: str) -> Statement:
-    """A statement's wording without its colour."""
-    statement = read(clause(hypothesis))[1]
-    return statement._replace(colour="C" if statement.colour else None)
-
-
-def _shape(text: str) -> str:
-    """A sentence without its thing, its place and its colour."""
-    names = {**dict.fromkeys(COLOURS, "C"), **dict.fromkeys(PLACES, "P")}
-    names |= dict.fromkeys([*THINGS, *SINGULAR], "T")
-    return " ".join(names.get(word, word) for word in re.findall(r"\w+|[.,]", text))
-
-
-def test_each_form_and_number_has_all_labels_in_fair_shares(corpora):
-    counts = collections.Counter((_form(h), label) for _, h, label in corpora["train"])
-    forms = {form for form, _ in counts}
-    assert (
-        len(forms) == 6 + 5 + 6 + 5 + 4 + 4 + 4
-    )  # the numbers of the six forms that have one; four forms without
-    for form in forms:
-        total = sum(counts[form, label] for label in LABELS)
-        for label in LABELS:  # within four standard errors of a third
-            assert abs(counts[form, label] / total - 1 / 3) < 4 * math.sqrt(2 / 9 / total), form
-
-
-def _score(corpora, features: Callable[[str, str], Iterable[str]]) -> float:
-    """Accuracy on dev of naive Bayes over `features` of premise and hypothesis."""
-    counts_by_label = {label: collections.Counter() for label in LABELS}
-    for premise, hypothesis, label in corpora["train"]:
-        counts_by_label[label].update(set(features(premise, hypothesis)))
-    most = COUNTS["train"] / len(LABELS)
-    right = 0
-    for premise, hypothesis, label in corpora["dev"]:
-        present = set(features(premise, hypothesis))
-        scores = {
-            guess: sum(math.log((counts[f] + 1) / (most + 2)) for f in present)
-            for guess, counts in counts_by_label.items()
-        }
-        right += max(scores, key=scores.__getitem__) == label
-    return right / COUNTS["dev"]
-
-
-def _grams(text: str) -> list[str]:
-    words = text.lower().split()
-    return [" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1)]
-
-
-def test_the_hypothesis_alone_tells_nothing(corpora):
-    assert _score(corpora, lambda _, h: [*_grams(h), _shape(h)]) < 0.36
-
-
-def test_the_premise_alone_tells_little(corpora):
-    assert _score(corpora, lambda p, _: _grams(p)) < 0.45
-
-
-def test_words_in_common_tell_little(corpora):
-    """The features are the kinds of the hypothesis's words that are also in the premise."""
-
-    def shared(premise: str, hypothesis: str) -> list[str]:
-        of, words = (re.findall(r"\w+", clause(text)) for text in (premise, hypothesis))
-        return [f"{_shape(word)} {word in of}" for word in words if word not in NUMBER]
-
-    assert _score(corpora, shared) < 0.6
-
-
-def test_sizes(corpora):
-    for split, corpus in corpora.items():
-        assert len(corpus) == COUNTS[split] == len({(p, h) for p, h, _ in corpus})
-        assert [label for *_, label in corpus] == list(LABELS) * (COUNTS[split] // 3)
-        for premise, hypothesis, _ in corpus:
-            assert 6 <= len(premise.split()) <= 14 and 5 <= len(hypothesis.split()) <= 12
-            assert not re.search(r"[{}_]|  | [.,]", premise + hypothesis)
-
-
-def test_the_words_are_few_and_occur_in_training(corpora):
-    words = {
-        split: {
-            word for *texts, _ in corpus for t in texts for word in re.findall(r"\w+", t.lower())
-        }
-        for split, corpus in corpora.items()
-    }
-    assert words["dev"] | words["test"] <= words["train"]
-    assert 100 < len(words["train"]) < 150
-
-
-@pytest.mark.parametrize("split", COUNTS)
-def test_seeds_draw_other_pairs_of_the_same_split(corpora, split):
-    others = set(generate(300, SEED + 1, split))
-    assert len(others & set(corpora[split])) < 10  # by chance, in a small world
-    assert _abouts(generate(300, SEED + 1, split)) <= _abouts(corpora[split])

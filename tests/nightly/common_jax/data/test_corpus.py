@@ -61,23 +61,6 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
     assert fetch(tmp_path / "file" / "plans") and fetch(tmp_path / "file" / "plans")
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: b"",
-        lambda content: b"no archive",
-        lambda content: content[:300],
-        lambda content: content[:3000] + bytes([content[3000] ^ 4]) + content[3001:],
-    ],
-)
-def test_a_damaged_file_of_arrays_is_replaced(tmp_path, damage):
-    fetch(tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(damage(path.read_bytes()))
-    assert [fetch(tmp_path) for _ in range(2)] == [True, False]
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_write_of_arrays_that_fails_leaves_nothing(tmp_path, monkeypatch):
     def fail(file, **arrays):
         file.write(b"half")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common_jax.deploy.operations import require_allowed
+from common_jax.deploy.service import service_of
 from common_jax.deploy.stablehlo import serialized
 from common_jax.training.config import parse, task_class
 from configs.attconv.systems import SYSTEMS as ATTCONV_SYSTEMS

@@ -16,7 +16,7 @@ import pytest
 from common_jax.training.log import MetricsLog
 from common_jax.training.run_folder import RunFolder
 from tests.common_jax.training.test_trackers import CONFIG, REMOTE, RESULT
-from tests.launch.tiny_runs import RHYTHM, ROOT, SMALL, lines, numbers, start
+from tests.launch.tiny_runs import ROOT
 
 
 def needs(name):
@@ -172,23 +172,3 @@ def test_a_server_that_is_away_is_one_warning(name, answers, tmp_path, monkeypat
     if name != "mlflow":  # the others store them on this machine
         ((_, rows),) = ROWS[name](tmp_path).items()
         assert rows == [(step, "train/loss", 1.0) for step in range(1000)]
-
-
-def test_a_killed_and_resumed_command_is_one_record(tmp_path):
-    """Its numbers are those of metrics.jsonl, once each."""
-    needs("trackio")
-    overrides = {**RHYTHM, **SMALL["attconv"], "data.cache_dir": tmp_path / "corpus"}
-    overrides["train.trackers"] = "trackio"
-    run, config = tmp_path / "run", "configs/attconv/quickstart.py"
-    begin = lambda: start(config, overrides, run, 1, tmp_path / "errors", folder=tmp_path)
-    killed = begin()
-    log = run / "metrics.jsonl"
-    while not log.exists() or all(line["step"] < 16 for line in lines(run)):
-        assert killed.poll() is None, (tmp_path / "errors").read_text()
-        time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    assert begin().wait() == 0, (tmp_path / "errors").read_text()
-    ((_, rows),) = trackio_rows(tmp_path).items()
-    logged = [line["step"] for line in numbers(run) if "split" not in line]
-    assert sorted(step for step, name, _ in rows if name == "train/loss") == logged

@@ -32,19 +32,6 @@ def test_ordinals_agree_with_num2words():
 
 
 @pytest.mark.parametrize(
-    ("n", "german"),
-    [
-        (16, "sechzehn"),
-        (21_300, "einundzwanzigtausenddreihundert"),
-        (101_000, "einhunderteintausend"),
-        (666_066, "sechshundertsechsundsechzigtausendsechsundsechzig"),
-    ],
-)
-def test_german_numbers_written_by_hand(n, german):
-    assert say.german_number(n) == german
-
-
-@pytest.mark.parametrize(
     ("n", "gender", "case", "german"),
     [
         (1, "m", "nominative", "ein"),
@@ -59,28 +46,6 @@ def test_german_numbers_written_by_hand(n, german):
 )
 def test_one_bends_before_a_noun(n, gender, case, german):
     assert say.german_count(n, gender, case) == german
-
-
-@pytest.mark.parametrize(
-    ("day", "month", "ending", "english", "german"),
-    [
-        (1, 1, "en", "first of January", "ersten Januar"),
-        (3, 5, "en", "third of May", "dritten Mai"),
-        (3, 5, "e", "third of May", "dritte Mai"),
-        (7, 3, "e", "seventh of March", "siebte März"),
-        (8, 10, "en", "eighth of October", "achten Oktober"),
-        (12, 12, "e", "twelfth of December", "zwölfte Dezember"),
-        (16, 6, "en", "sixteenth of June", "sechzehnten Juni"),
-        (17, 7, "en", "seventeenth of July", "siebzehnten Juli"),
-        (20, 2, "e", "twentieth of February", "zwanzigste Februar"),
-        (21, 4, "en", "twenty-first of April", "einundzwanzigsten April"),
-        (30, 9, "en", "thirtieth of September", "dreißigsten September"),
-        (31, 8, "e", "thirty-first of August", "einunddreißigste August"),
-    ],
-)
-def test_dates(day, month, ending, english, german):
-    assert say.english_date(day, month) == english
-    assert say.german_date(day, month, ending) == german
 
 
 @pytest.mark.parametrize(

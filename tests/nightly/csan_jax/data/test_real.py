@@ -1,21 +1,16 @@
 """Real translations: prepared, in other layouts, in subwords and in batches."""
 
 import hashlib
-import itertools
 import re
 
 import numpy as np
 import pytest
 from sacremoses import MosesDetokenizer
 
-from common_jax.data.epoch_plan import BucketPlan, choose_shapes
 from common_jax.io.files import read_lines
-from csan_jax.data.packing import PackedPlan, pack
 from csan_jax.data.subwords import Subwords
-from tests.common_jax.data.other_tools import parquet
 from tests.csan_jax.data.test_sources import read
 from tests.families.data.corpora import translation, translation_config
-from tests.families.data.test_layouts import flat, spreadsheet, wmt, write_files
 from tests.real import needs_real_data, real_data
 
 pytestmark = needs_real_data
@@ -34,19 +29,6 @@ def test_multi30k(tmp_path):
     sides = [batch[side].ravel() for batch in batches for side in ("source", "target")]
     assert np.mean(np.concatenate(sides) == 0) <= 0.15  # padding
     assert data.references("test") == lines_of("multi30k/test_2016_flickr.de.gz")
-
-
-def test_multi30k_as_people_have_it(tmp_path):
-    options = dict(vocab_size=4000, cache_dir=str(tmp_path / "cache"))
-    native = translation(real_data("multi30k"), **MULTI30K, **options).digests()
-    for split, name in MULTI30K.items():
-        sides = [lines_of(f"multi30k/{name}.{language}.gz") for language in ("en", "de")]
-        pairs = list(zip(*sides, strict=True))
-        write_files(tmp_path, f"{split}-*.csv", lambda rows: spreadsheet(flat(rows)), pairs)
-        write_files(tmp_path, f"{split}-*.parquet", lambda rows: parquet(wmt(rows)), pairs)
-    for ending in ("csv", "parquet"):
-        names = {split: f"{split}-*.{ending}" for split in MULTI30K}
-        assert translation(tmp_path, **names, **options).digests() == native
 
 
 def test_tatoeba_does_not_leak(tmp_path):
@@ -83,16 +65,3 @@ def test_subwords_of_real_text_come_back(name):
     back = subwords.decode(subwords.encode(lines))
     assert back == [re.sub(" +", " ", line).strip(" ") for line in lines]
     assert sum(a == b for a, b in zip(back, lines, strict=True)) > 0.997 * len(lines)
-
-
-def test_padding_of_packed_batches_and_of_a_few_shapes():
-    sides = [lines_of(f"multi30k/train.{language}.gz") for language in ("en", "de")]
-    subwords = Subwords.train(itertools.chain(*sides), 8000)
-    lengths = np.array([[len(row) + 1 for row in subwords.encode(side)] for side in sides]).T
-    for width, tokens in ((128, 512), (128, 4096), (256, 4096)):
-        plan = PackedPlan(lengths, pack(lengths, [width, width]), tokens)
-        assert 1 - lengths.sum() / (plan.batches * plan.rows[0] * 2 * width) < 0.03
-    for tokens in (1024, 4096):
-        plan = BucketPlan(lengths, choose_shapes(lengths, 8), tokens, 0)
-        positions = sum(plan.rows[b.shape] * plan.shapes[b.shape].sum() for b in plan.epoch(0))
-        assert 1 - lengths.sum() / positions < 0.15
