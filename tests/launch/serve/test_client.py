@@ -1,19 +1,13 @@
-"""A client that openapi-python-client generates from the description asks a server, and the
-examples of its page run."""
+"""A client that openapi-python-client generates from the description asks a server."""
 
-import html
 import http.client
 import importlib
 import json
-import os
-import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
-from launch.cli import module_command
 from tests.launch.serve.toy_server import running
 
 PACKAGE = "asking"
@@ -73,54 +67,3 @@ def test_a_generated_client_asks(client_of):
         assert [model.name for model in listed] == ["toy", "slow", "ranker", "viewer"]
         assert listed[0].texts[0].title == "Text" and listed[0].explains
         assert operation("health")(client=client).status == "ok"
-
-
-@pytest.fixture(scope="module")
-def demo():
-    """The port of a server of the three small trained models."""
-    command = [*module_command("serve"), "--demo", "--port", "0"]
-    environment = os.environ | {"XLA_FLAGS": ""}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        yield int(re.search(r":(\d+)/$", server.stdout.readline().strip())[1])
-        server.terminate()
-
-
-@pytest.mark.slow
-def test_a_generated_client_asks_the_three_demos(demo, client_of):
-    operation = client_of(json.loads(fetched(demo, "/openapi.json")))
-    pair = {"first": "There are two red cups in the shed.", "second": "The shed has no red cups."}
-    (output,) = asked(operation, demo, "Attconv", [pair]).outputs
-    assert output.label == "contradiction"
-    text = {"source": "In Vienna it is already nine o'clock."}
-    (output,) = asked(operation, demo, "Csan", [text]).outputs
-    assert output.translation == "In Wien ist es schon neun Uhr."
-    question = {
-        "context": "Ada lives in Rome. Ben lives in Turin.",
-        "question": "Who lives in Rome?",
-    }
-    (output,) = asked(operation, demo, "Qanet", [question]).outputs
-    assert output.answer == "Ada"
-
-
-PROGRAMS = {"curl": ("bash", "-c"), "Python": (sys.executable, "-c"), "JavaScript": ("node", "-e")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("language", PROGRAMS)
-def test_the_examples_of_the_page_run(demo, language):
-    program = {"curl": "curl", "JavaScript": "node"}.get(language, "bash")
-    if shutil.which(program) is None:
-        pytest.skip(f"waits for {program}")
-    page = fetched(demo, "/docs")
-    texts = re.findall(f'<h4>{language}</h4><pre tabindex="0">(.*?)</pre>', page, re.S)
-    assert len(texts) == 3
-    printed = []
-    for text in texts:
-        code = html.unescape(re.sub("<.*?>", "", text))
-        if language == "JavaScript":  # as in a module, where `await` is allowed
-            code = f"(async () => {{ {code} }})()"
-        done = subprocess.run([*PROGRAMS[language], code], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        printed.append(done.stdout)
-    for field, output in zip(("label", "translation", "answer"), printed, strict=True):
-        assert field in output

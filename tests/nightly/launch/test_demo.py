@@ -1,10 +1,7 @@
 """The demos that are slow to load, all of them in a server, and forged copies of them."""
 
 import json
-import os
 import shutil
-import subprocess
-import urllib.request
 
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ from common_jax.deploy import load
 from common_jax.deploy.named import demos
 from common_jax.errors import UserError
 from csan_jax.data.subwords import Subwords
-from launch.cli import module_command
 from launch.predict import __main__ as predict
 from tests.launch import commands
 from tests.launch.corrupt_files import sealed, values
@@ -40,18 +36,6 @@ def test_trained_models_answer_in_int8_as_in_float32(family, tmp_path):
 def test_exports_of_strangers_answer_by_their_parameters(name):
     expected, actual = answers_by_parameters(name)
     assert actual == commands.close(expected, 1e-5)
-
-
-def test_the_demos_are_served():
-    command = [*module_command("serve"), "--demo", "--port", "0"]
-    environment = os.environ | {"XLA_FLAGS": ""}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        address = server.stdout.readline().partition(" at ")[2].strip()
-        with urllib.request.urlopen(f"{address}v1/models", timeout=60) as response:
-            names = [model["name"] for model in json.load(response)["models"]]
-        server.terminate()
-        assert server.wait(20) == 0
-    assert sorted(names) == sorted(CHECKSUMS)
 
 
 def with_config(**changes):

@@ -4,7 +4,6 @@ import csv
 import functools
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -16,7 +15,6 @@ from launch import augment
 from launch.sweep import __main__ as sweep
 from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
-from tests import browser
 from tests.families.runs import FAMILIES
 from tests.launch import commands, test_augment, test_toy_systems
 from tests.launch.test_csan import LINES
@@ -62,22 +60,6 @@ def test_a_readers_exports_answer_as_the_run_does(tiny, tmp_path, monkeypatch, c
     assert commands.same_answers(alone, expected)
     with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
         ask(lines, "--model", model, "--count", "6")
-
-
-def test_a_report_of_two_translators_in_a_browser(tiny, tmp_path):
-    if browser.CHROMIUM is None:
-        pytest.skip("waits for a Chromium on the path to look at the page")
-    folder = tiny("csan", tmp_path / "runs")
-    other = shutil.copytree(folder / "run", folder / "other")
-    config = json.loads((other / "config.json").read_text())
-    config["config"]["train"]["seed"] = 1
-    (other / "config.json").write_text(json.dumps(config))
-    page = commands.reported(folder, "run", "other")
-    for width in (390, 1200):
-        seen = browser.look(page, tmp_path, width)
-        assert seen["console"] == [] and seen["overflow"] == 0
-        assert len(seen["figures"]) == 7 and all(f["marks"] > 10 for f in seen["figures"])
-    assert "mean of 2: run, other" in seen["text"]
 
 
 def test_a_full_disk_is_one_line_without_the_libraries_tracebacks(tiny, tmp_path):
