@@ -1,6 +1,5 @@
 """Exports of each family in all formats, a browser, a full disk, weights of files, a sweep."""
 
-import csv
 import functools
 import json
 import os
@@ -12,11 +11,13 @@ import pytest
 from attconv_jax.data.synthetic import generate as generate_pairs
 from common_jax.errors import UserError
 from launch import augment
-from launch.sweep import __main__ as sweep
+from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.families.runs import FAMILIES
-from tests.launch import commands, test_augment, test_toy_systems
+from tests.launch import commands, test_augment
+from tests.launch.commands import fails
 from tests.launch.test_csan import LINES
 from tests.launch.tiny_runs import result
 
@@ -97,14 +98,21 @@ def test_weights_of_one_and_zero_are_plain_training(tiny, tmp_path):
     assert weighted == plain != mixed
 
 
-def test_systems_of_a_users_attentions_are_swept(tmp_path, monkeypatch):
-    commands.share_with_trials(monkeypatch)
-    folder = FAMILIES["csan"].written(tmp_path / "files")
-    (folder / "toy.py").write_text(test_toy_systems.CONFIG)
-    argv = test_toy_systems.arguments(folder, **{"train.steps": 1, "decode.beam_size": 1})
-    argv = argv[: argv.index("--workdir")]
-    grid = ["--grid", "model.encoder_attention.start=0.25", "--out", str(tmp_path / "out")]
-    sweep.main([*argv, *grid])
-    with (tmp_path / "out" / "results.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert row["state"] == "finished" and row["model.encoder_attention.start"] == "0.25"
+def test_ctranslate2_answers_as_the_run_does(tiny, tmp_path, monkeypatch, capsys):
+    folder = FAMILIES["csan"].written(tmp_path)
+    train.main(FAMILIES["csan"].arguments(folder, **{"model.encoder_attention.local_layers": 0}))
+    out = folder / "engine"
+    run = ["--workdir", str(folder / "run")]
+    argv = [*run, "--out", str(out), "--format", "ctranslate2"]
+    capsys.readouterr()
+    assert "--length_penalty 0" in fails(monkeypatch, capsys, argv, export.main)
+    export.main([*argv, "--length_penalty", "0"])
+    search = ["--length_penalty", "0", "--n_best", "2", "--beam_size", "2"]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, LINES)
+    assert ask("--model", out) == ask(*run, "--length_penalty", "0")
+    actual = [json.loads(line) for line in ask("--model", out, *search[2:])]
+    expected = [json.loads(line) for line in ask(*run, *search)]
+    hypotheses = [answer["hypotheses"] for answer in actual]
+    assert hypotheses == [commands.close(answer["hypotheses"], 1e-3) for answer in expected]
+    penalised = ["--model", str(out), "--length_penalty", "0.6"]
+    assert "another length penalty; 0 only" in fails(monkeypatch, capsys, penalised, predict.main)
