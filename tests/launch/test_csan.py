@@ -54,22 +54,17 @@ def test_a_run_is_tested_against_another(folder, capsys):
         evaluate.main(["--workdir", str(run), "--against", str(other)])
 
 
-def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
-    text = "The train leaves at noon.\n\n  \nThree cats 🐈 and a dog\r\nno newline at the end"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    predict.main(["--workdir", str(folder / "run"), "--beam_size", "2"])
-    lines = capsys.readouterr().out.split("\n")
-    assert len(lines) == 6 and lines[1] == lines[2] == lines[5] == ""
-
-
-def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):
+def test_predict_answers_line_for_line_what_is_cleaned_as_the_corpus_is(
+    folder, capsys, monkeypatch, caplog
+):
     lines = ["The train leaves.", "\u200b\u00ad\x07", "cats " * 200, "The train leaves."]
-    text = "\ufeff" + "\n".join(lines)
+    text = "\ufeff" + "\n".join(lines) + "\r\n  \nno newline at the end"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     monkeypatch.setattr(predict, "configure_logging", lambda: None)
     predict.main(["--workdir", str(folder / "run")])
-    first, blank, _, last, _ = capsys.readouterr().out.split("\n")
-    assert first == last and blank == ""
+    first, blank, _, last, *blanks = capsys.readouterr().out.split("\n")
+    assert first == last != "" and blank == ""
+    assert len(blanks) == 3 and blanks[0] == blanks[2] == ""
     (message,) = caplog.messages
     assert re.fullmatch(r"standard input:3: \d+ tokens, where training has at most \d+", message)
 

@@ -11,6 +11,12 @@ from launch.train import __main__ as train
 from tests.launch.commands import fails, toy_config
 
 
+def test_a_path_that_checkpoints_cannot_have_makes_no_folder(tmp_path, monkeypatch, capsys):
+    argv = ["--config", toy_config(tmp_path), "--workdir", str(tmp_path / "a[1]")]
+    assert "[ in the path of a run: the libraries" in fails(monkeypatch, capsys, argv, train.main)
+    assert not (tmp_path / "a[1]").exists()
+
+
 def test_a_folder_above_counts_too(tmp_path, monkeypatch):
     (tmp_path / "a\\b").mkdir()
     monkeypatch.chdir(tmp_path / "a\\b")

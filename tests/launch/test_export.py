@@ -379,9 +379,7 @@ def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
                 "--average 0": "--average: must be a whole number above 0, not '0'",
                 "--count 3 --count 0": "--count: the predictor of .*/run has no such",
                 "--beam_size 4": "--beam_size: the predictor of .*/run has no such",
-                "--format orbax": r"--format: invalid choice: 'orbax'",
                 "--format ctranslate2": r"--format: invalid choice: 'ctranslate2'",
-                "--dtype int8": "--dtype int8: --format stablehlo has float32",
                 "--dtype int4 --format safetensors": "int4: --format safetensors has float32",
             }.items()
         ),

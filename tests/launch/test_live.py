@@ -262,7 +262,6 @@ def test_the_page_is_written_when_something_has_changed(tmp_path, looks, monkeyp
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["runs", "--every", "0"], "--every 0: from 1"),
         (["file", "--every", "30"], "file: not a folder"),
         (["runs", "--every", "30", "--split", "x"], r"--split x: must be"),
         (["s3://bucket/runs", "--every", "30"], "only gs:// is supported"),

@@ -45,13 +45,14 @@ def require_sharded_rows(family, *changes, shape=None):
     assert sum(gather.bytes for gather in gathers if "data" in gather.axes) < 100_000
 
 
-def test_rows_of_pairs_are_sharded_over_data_and_fsdp():
-    require_sharded_rows("attconv")
+PACKED = ["data.batching=packed", "data.row_tokens=64", "model.unroll=False"]
 
 
-def test_packed_rows_are_sharded_over_data_and_fsdp():
-    packed = ["data.batching=packed", "data.row_tokens=64", "model.unroll=False"]
-    require_sharded_rows("csan", *packed, shape=(ROWS,))
+@pytest.mark.parametrize(
+    ("family", "changes", "shape"), [("attconv", [], None), ("csan", PACKED, (ROWS,))]
+)
+def test_rows_are_sharded_over_data_and_fsdp(family, changes, shape):
+    require_sharded_rows(family, *changes, shape=shape)
 
 
 @pytest.mark.parametrize("mesh", [(1, 8, 1), (8, 1, 1)])

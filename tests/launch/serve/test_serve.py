@@ -20,6 +20,8 @@ from tests.launch.commands import fails
         (["--workdir", "a", "--port", "70000"], "--port 70000"),
         (["--workdir", "a", "--host", "nowhere.invalid"], "--host nowhere.invalid"),
         (["--workdir", "a", "--max_batch", "0"], "--max_batch 0: from 1"),
+        (["--workdir", "a", "--max_body", "0"], "--max_body 0"),
+        (["--workdir", "a", "--timeout", "0"], "--timeout 0"),
         (["--workdir", "a", "--max_inputs", "300"], "--max_queue 256: less than --max_inputs 300"),
         (["--workdir", "a", "--nothing"], "unrecognized arguments: --nothing"),
     ],

@@ -204,7 +204,3 @@ def test_an_address_that_cannot_be_listened_to_is_one_line():
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"--port {port}: Address already in use"):
             listen("127.0.0.1", port)
-    with pytest.raises(UserError, match=r"--host nowhere\.invalid"):
-        listen("nowhere.invalid", 0)
-    with pytest.raises(UserError, match="--port 70000"):
-        listen("127.0.0.1", 70000)

@@ -207,18 +207,9 @@ def test_jobs_share_the_gpus(monkeypatch):
         assert local_executor._gpu_shares(2) == [{}, {}]
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--grid", "rate=0,1", "--config.rat=3"], "unknown config key 'rat'"),
-        (["--zip", "rate=0,1"], "two fields or more"),
-        (["--grid", "rate=0,1", "--asha", "10"], "--asha: goes with --executor ray"),
-        (["--grid", "rate=0,1", "--metric", "loss"], "--metric loss: write SPLIT.NAME"),
-    ],
-)
-def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, message):
-    argv = ["--config", config, *flags, "--out", str(tmp_path / "sweep")]
-    assert message in fails(monkeypatch, capsys, argv, sweep.main)
+def test_a_mistake_makes_no_folder(config, tmp_path, monkeypatch, capsys):
+    argv = ["--config", config, *GRID, "--metric", "loss", "--out", str(tmp_path / "sweep")]
+    assert "--metric loss: write SPLIT.NAME" in fails(monkeypatch, capsys, argv, sweep.main)
     assert not (tmp_path / "sweep").exists()
 
 

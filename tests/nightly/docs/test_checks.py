@@ -1,17 +1,13 @@
-"""The checks of pages, names and imports find what is wrong."""
+"""The checks of pages find what is wrong."""
 
-import ast
 import re
 
 import pytest
 
 from tests.docs.cells import TEXTS, mistakes
-from tests.docs.manual import ROOT, commands
-from tests.docs.test_api import undocumented
+from tests.docs.manual import commands
 from tests.docs.test_docs import error, wrong_names
 from tests.docs.test_results import checked, unexplained
-from tests.test_file_names import named
-from tests.test_layers import imported
 
 README, INDEX = TEXTS
 
@@ -50,14 +46,6 @@ def test_a_number_or_verdict_that_is_not_that_of_its_cell_is_found(path, old, ne
     assert any(re.search(message, mistake) for mistake in mistakes(changed, tables))
 
 
-def test_two_rows_with_each_others_numbers_are_found(tables):
-    text = checked(INDEX)
-    row = r"^\| AttentiveConvNet, (?:light|advanced) \| acc.* ([\d.]+) \|$"
-    light, advanced = re.findall(row, text, re.MULTILINE)
-    swapped = text.replace(light, "X").replace(advanced, light).replace("X", advanced)
-    assert [m.split(":")[0] for m in mistakes(swapped, tables)] == [advanced, light]
-
-
 QUICKSTART = "python -m launch.train --config configs/csan/quickstart.py"
 
 
@@ -87,51 +75,3 @@ def test_a_wrong_name_is_reported(config_keys):
     right = ["launch.train", "train.steps=3", "configs/csan/multi30k.py:big", "common_jax.masks"]
     text = " ".join(f"`{span}`" for span in [*wrong, *right])
     assert [*wrong_names(text, config_keys)] == wrong
-
-
-def test_a_name_without_a_docstring_is_found():
-    text = '"""A module."""\nclass A:\n  """A."""\n  def f(self): pass\n  def _g(self): pass\n'
-    text += "class B(A): pass\ndef h(): pass\n"
-    found = [name.rpartition(" ")[2] for name in undocumented({ROOT / "m.py": ast.parse(text)})]
-    assert found == ["A.f", "B", "h"]
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ('path / "config.json"', {"config.json"}),
-        ('f(f"{path}/eval/{split}.predictions.txt: damaged")', {".predictions", "eval"}),
-        ('files = {".predictions.tsv": table}', {".predictions"}),
-        ('files = {"predictions.json": table}', {"predictions.json"}),
-        ('run.file(split, ".references")', {".references"}),
-        ('run.path / "eval" / f"{split}.json"', {"eval"}),
-        ('run.path / f"eval/{split}.json"', {"eval"}),
-        ('os.path.join(run, "checkpoints")', {"checkpoints"}),
-        ('open("runs/a/metrics.jsonl")', {"metrics.jsonl"}),
-        ('A, B = "a", "checkpoints"', {"checkpoints"}),
-        ('"""Reads result.json."""', set()),
-        ('log("the vocabulary of the checkpoints")', set()),
-        ('job["vocabulary"]', set()),
-        ('def f():\n  name = "eval"', set()),
-        ("data.sources(split)", set()),
-        ('add("--predictions", help="answers.json")', set()),
-    ],
-)
-def test_names_of_files_are_detected(source, expected):
-    assert named(source) == expected
-
-
-@pytest.mark.parametrize(
-    ("source", "outside", "loaded"),
-    [
-        ("try:\n  import ray\nexcept ImportError:\n  pass", {"ray"}, {"ray"}),
-        ("class A:\n  from nltk import data", {"nltk.data"}, {"nltk.data"}),
-        ("if TYPE_CHECKING:\n  from . import a", {"launch.serve.a"}, set()),
-        ("def f():\n  import ray", set(), set()),
-    ],
-)
-def test_lazy_imports_are_told_from_those_of_loading(source, outside, loaded):
-    tree = ast.parse(source)
-    assert {*imported(tree, "launch.serve", "functions")} == outside
-    assert {*imported(tree, "launch.serve", "functions, TYPE_CHECKING")} == loaded
-    assert {*imported(tree, "launch.serve")}
