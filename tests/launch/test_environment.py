@@ -1,15 +1,19 @@
-"""Variables of the shell: settings of jax, platforms that are not there, -OO, other locales; and
-a copy of the packages without the commands in folders of their own."""
+"""Variables of the shell, platforms, locales, and paths and homes that a run cannot have."""
 
 import importlib.util
 import os
+import pwd
 import subprocess
 import sys
 
 import pytest
 
+from common_jax.errors import UserError
+from common_jax.io.paths import expand_user
 from common_jax.numerics import REQUIRED
-from tests.launch.commands import ROOT
+from common_jax.training.run_folder import RunFolder
+from launch.train import __main__ as train
+from tests.launch.commands import ROOT, fails, toy_config
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 SETTINGS = {
@@ -59,3 +63,36 @@ def test_names_of_files_and_texts_are_utf8_in_any_locale():
     # a library's caller keeps its locale
     read = "from common_jax.training.config_files import installed_configs as f; print(len(f()))"
     assert started(ASCII, "-c", read)[0] == 0
+
+
+def test_a_path_that_checkpoints_cannot_have_makes_no_folder(tmp_path, monkeypatch, capsys):
+    argv = ["--config", toy_config(tmp_path), "--workdir", str(tmp_path / "a[1]")]
+    assert "[ in the path of a run: the libraries" in fails(monkeypatch, capsys, argv, train.main)
+    assert not (tmp_path / "a[1]").exists()
+
+
+def test_a_folder_above_counts_too(tmp_path, monkeypatch):
+    (tmp_path / "a\\b").mkdir()
+    monkeypatch.chdir(tmp_path / "a\\b")
+    with pytest.raises(UserError, match=r"a\\b/run: \\ in the path of a run"):
+        RunFolder("run").require_path()
+
+
+def test_a_home_that_is_not_there_is_refused_by_name(tmp_path, monkeypatch, capsys):
+    """HOME is not set, and the user is not in the list of users, as in some containers."""
+
+    def unknown(user):
+        raise KeyError(user)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.delenv("HOME")
+    monkeypatch.chdir(tmp_path)
+    missing = "this user has no home folder: set the variable HOME, or write the path"
+    with pytest.raises(UserError, match=f"^~/x: {missing}$"):
+        expand_user("~/x")
+    assert expand_user("a/~") == "a/~"
+    argv = ["--config", toy_config(tmp_path), "--workdir", "run"]
+    argv += ["--config.data.cache_dir=~/corpora"]
+    line = fails(monkeypatch, capsys, argv, train.main)
+    assert line == f"error: data.cache_dir=~/corpora: {missing}"
+    assert not (tmp_path / "~").exists()

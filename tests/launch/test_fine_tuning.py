@@ -22,7 +22,7 @@ from csan_jax.data.subwords import END, Subwords
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.commands import fails, scores
-from tests.launch.test_changed_data import LONGER, vocabulary
+from tests.launch.test_other_files import LONGER, vocabulary
 from tests.launch.tiny_runs import result
 
 FROZEN = {"optimizer.learning_rate": 1e-30}
