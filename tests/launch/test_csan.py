@@ -54,9 +54,7 @@ def test_a_run_is_tested_against_another(folder, capsys):
         evaluate.main(["--workdir", str(run), "--against", str(other)])
 
 
-def test_predict_cleans_lines_as_the_corpus_and_keeps_their_number(folder, capsys, monkeypatch, caplog):
-    folder, capsys, monkeypatch, caplog
-):
+def test_predict_answers_each_line_cleaned_as_the_corpus(folder, capsys, monkeypatch, caplog):
     lines = ["The train leaves.", "\u200b\u00ad\x07", "cats " * 200, "The train leaves."]
     text = "\ufeff" + "\n".join(lines) + "\r\n  \nno newline at the end"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
