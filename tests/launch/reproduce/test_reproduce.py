@@ -242,13 +242,6 @@ def test_rows_without_a_trial_are_not_run(folders, capsys):
     assert not unfounded(stored, folder / "tables", folder / "again")
 
 
-def test_a_page_of_existing_trials_needs_no_corpus(folders):
-    folder, _ = folders
-    write(folder, **CORPUS)
-    page, _ = made(folder, "out", "--no_train", "--data", "nowhere")
-    assert re.search(r"\| light \| \d of \d seeds \| 86.30 \|", page)
-
-
 def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, capsys):
     folder, _ = folders
     write(folder, **{'"cnn"': '"cnns"', '"of others"': '"of, others"'})

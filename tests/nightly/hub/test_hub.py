@@ -20,16 +20,9 @@ from common_jax.training.run_writer import RunWriter
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from tests.launch import commands
-from tests.launch.corrupt_files import sealed, text, values
+from tests.launch.corrupt_files import flipped, sealed, text, values
 from tests.nightly.hub.pushed import LINES, NAME, UNREACHABLE, at
 from tests.toy import Toy, four_steps
-
-
-def flipped(path):
-    """Flips one bit in the middle of a file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
 
 
 def put(hub, source, change):

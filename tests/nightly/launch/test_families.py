@@ -22,45 +22,44 @@ from tests.launch.test_csan import LINES
 from tests.launch.tiny_runs import result
 
 
-def test_a_translators_exports_are_made_in_each_format(tiny, tmp_path, monkeypatch, capsys):
-    folder = tiny("csan", tmp_path)
-    expected = commands.answers(monkeypatch, capsys, LINES, "--workdir", folder / "run")
-    for model in commands.exports(folder).values():
-        answers = commands.answers(monkeypatch, capsys, LINES, "--model", model)
-        assert answers == expected
+def asked(context, question):
+    return json.dumps({"context": context, "question": question})
 
 
-def test_a_classifiers_exports_answer_as_the_run_does(tiny, tmp_path, monkeypatch, capsys):
-    folder = tiny("attconv", tmp_path)
-    pairs = [f"{p}\t{h}" for p, h, _ in generate_pairs(6, 5, "test")]
-    ask = functools.partial(commands.answers, monkeypatch, capsys, pairs)
-    exports = commands.exports(folder)
-    expected = ask("--workdir", folder / "run", "--explain")
-    for model in exports.values():
-        assert commands.same_answers(ask("--model", model, "--explain"), expected)
-    alone = commands.answered_without_a_model(exports["stablehlo"], pairs, "--explain")
-    assert commands.same_answers(alone, expected)
+STORY, OTHER = generate(2, 5, "test").contexts
+QUESTIONS = [  # one of several windows, and one with fewer words than spans that are asked for
+    asked(STORY, "Who was there?"),
+    asked(f"{OTHER} " * 20, "what?"),
+    asked("one", "two"),
+]
+PAIRS = [f"{premise}\t{text}" for premise, text, _ in generate_pairs(6, 5, "test")]
+ASKED = {  # lines, options of the export, options of the answers
+    "csan": (LINES, (), ()),
+    "qanet": (QUESTIONS, ("--count", "5"), ("--count", "5")),
+    "attconv": (PAIRS, (), ("--explain",)),
+}
 
 
-def test_a_readers_exports_answer_as_the_run_does(tiny, tmp_path, monkeypatch, capsys):
-    folder = tiny("qanet", tmp_path)
-    squad = generate(1, 5, "test")
-    questions = [(squad.contexts[0], squad.questions[0].text)]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
-    ask = functools.partial(commands.answers, monkeypatch, capsys)
-    model = commands.exports(folder, "--count", "5")["stablehlo"]
-    expected = ask(lines, "--workdir", folder / "run", "--count", "2")
-    assert json.loads(expected[0])["answer"] and len(json.loads(expected[0])["next"]) == 1
-    assert commands.same_answers(ask(lines, "--model", model, "--count", "2"), expected)
-    # several windows; fewer words than requested spans
-    questions += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
-    expected = ask(lines, "--workdir", folder / "run", "--count", "5")
-    assert [len(json.loads(line)["next"]) for line in expected] == [4, 4, 0]
-    alone = commands.answered_without_a_model(model, lines, "--count", "5")
-    assert commands.same_answers(alone, expected)
-    with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
-        ask(lines, "--model", model, "--count", "6")
+@pytest.mark.parametrize("family", ASKED)
+def test_exports_in_each_format_answer_as_the_run_does(family, tiny, tmp_path, monkeypatch, capsys):
+    folder = tiny(family, tmp_path)
+    lines, compiled, options = ASKED[family]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, lines)
+    expected = ask("--workdir", folder / "run", *options)
+    exports = commands.exports(folder, *compiled)
+    answered = [ask("--model", model, *options) for model in exports.values()]
+    answered.append(commands.answered_without_a_model(exports["stablehlo"], lines, *options))
+    for answers in answered:
+        if family == "csan":
+            assert answers == expected
+        else:
+            assert commands.same_answers(answers, expected)
+    if family == "qanet":
+        assert [len(json.loads(line)["next"]) for line in expected] == [4, 4, 0]
+        fewer = ask("--workdir", folder / "run", "--count", "2")
+        assert commands.same_answers(ask("--model", exports["stablehlo"], "--count", "2"), fewer)
+        with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
+            ask("--model", exports["stablehlo"], "--count", "6")
 
 
 def test_a_full_disk_is_one_line_without_the_libraries_tracebacks(tiny, tmp_path):
