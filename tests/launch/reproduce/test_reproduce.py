@@ -240,6 +240,9 @@ def test_rows_without_a_trial_are_not_run(folders, capsys):
     assert "attconv/toy --scale small --data DIR --out OUT trains what is missing" in page
     stored = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
     assert not unfounded(stored, folder / "tables", folder / "again")
+    write(folder, **CORPUS)  # which a page of trials that are there does not need
+    page, _ = made(folder, "other", "--no_train", "--data", "nowhere")
+    assert re.search(r"\| light \| \d of \d seeds \| 86.30 \|", page)
 
 
 def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, capsys):
