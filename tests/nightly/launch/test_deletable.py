@@ -11,8 +11,6 @@ from tests.launch.test_environment import started
 from tests.test_layers import PACKAGES
 
 FOLDERS = [path.parent.name for path in sorted((ROOT / "launch").glob("*/__main__.py"))]
-
-
 # Prints the help of all commands, those of the arguments, each below a line with its name.
 HELP = """
 import importlib, sys

@@ -14,40 +14,18 @@ from tests.launch.reproduce.test_verdict import judge
 from tests.nightly.launch import simulation
 
 TRIALS = 3000
-
-
 # standard deviations of the seeds and of the examples' mean
 NOISE = [(1.0, 0.0), (0.0, 0.5), (1.0, 0.3), (0.3, 1.0)]
-
-
 DESIGNS = itertools.product([2, 3, 5], NOISE)
-
-
 each_design = pytest.mark.parametrize("seeds,noise", [*DESIGNS])
-
-
 # By row of a table, the standard deviation of the seeds and their number.
 EQUAL = [(1.0, 3)] * 6
-
-
 NOISY_ROW = [(3.0, 3), *[(1.0, 3)] * 5]
-
-
 NOISY_PAIR = [(3.0, 3), (3.0, 3), *[(1.0, 8)] * 4]
-
-
 TWO_KINDS = [(1.0, 3), (2.0, 3)] * 3
-
-
 ONE_AMONG_MANY = [(4.0, 3), *[(1.0, 3)] * 20]
-
-
 OWN_SEEDS = [(0.3, 5), (1.0, 8), (6.0, 3), (1.0, 3)]
-
-
 FEW_SEEDS = [(4.0, 2), (2.0, 2), (1.0, 2), (0.5, 2)]
-
-
 TABLES = {name: rows for name, rows in globals().items() if name.isupper() and name not in
           ("TRIALS", "NOISE", "DESIGNS")}  # fmt: skip
 
