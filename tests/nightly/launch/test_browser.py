@@ -100,11 +100,6 @@ def test_a_browser_shows_it_all(tmp_path, width):
     assert {"a / b", "c / d", "the paper"} <= {*result["figures"][3]["words"]}
 
 
-def test_a_browser_would_say_what_is_wrong(tmp_path):
-    broken = html.to_html(REPORT).replace("</main>", "<script>missing()</script></main>")
-    assert "missing is not defined" in look(broken, tmp_path, 800)["console"][0]
-
-
 def test_a_report_of_two_translators_in_a_browser(tiny, tmp_path):
     folder = tiny("csan", tmp_path / "runs")
     other = shutil.copytree(folder / "run", folder / "other")
