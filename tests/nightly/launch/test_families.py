@@ -19,6 +19,7 @@ from tests.families.runs import FAMILIES
 from tests.launch import commands, test_augment
 from tests.launch.commands import fails
 from tests.launch.test_csan import LINES
+from tests.launch.test_decoding_options import scored
 from tests.launch.tiny_runs import result
 
 
@@ -115,3 +116,17 @@ def test_ctranslate2_answers_as_the_run_does(tiny, tmp_path, monkeypatch, capsys
     assert hypotheses == [commands.close(answer["hypotheses"], 1e-3) for answer in expected]
     penalised = ["--model", str(out), "--length_penalty", "0.6"]
     assert "another length penalty; 0 only" in fails(monkeypatch, capsys, penalised, predict.main)
+
+
+def test_an_export_has_one_value_of_each_option_and_refuses_others(tiny, tmp_path):
+    translator = tiny("csan", tmp_path / "own") / "run"
+    plain, changed = tiny.exported("csan", tmp_path / "plain"), tmp_path / "changed"
+    argv = ["--workdir", str(translator), "--beam_size", "2", "--out", str(changed)]
+    export.main([*argv, "--length_penalty", "0"])
+    close = lambda scores: [pytest.approx(row, abs=2e-4) for row in scores]
+    assert scored(changed) == close(scored(translator, length_penalty=0.0))
+    assert scored(changed, length_penalty=0.0) == scored(changed)
+    assert scored(plain) == close(scored(translator))
+    message = r"has no program for beam_size=2, .*length_penalty=0.0.*launch\.export makes others"
+    with pytest.raises(UserError, match=message):
+        scored(plain, length_penalty=0.0)
