@@ -1,4 +1,4 @@
-"""`--help` explains all flags, fits a screen and loads no jax; `python -m launch` lists the commands."""
+"""`--help` explains all flags, fits a screen and loads no jax; the list of commands."""
 
 import importlib
 import json
