@@ -237,25 +237,16 @@ FORGED = {
             manifest(programs={"program.stablehlo": {"beam_size": 4}}),
             "no program for no choice, but for beam_size=4",
         ),
-        "a missing program": (
-            manifest(programs={"other.stablehlo": {}}),
-            "other.stablehlo: No such file",
-        ),
+        "a missing program": (manifest(programs={"b.stablehlo": {}}), "b.stablehlo: No such file"),
         "no program": (sealed(text(PROGRAM, "MLIR" * 99)), f"{PROGRAM}: not a program that"),
-        "native code": (
-            sealed(native_call),
-            f"{PROGRAM}: a call of 'xla_ffi_python_cpu_callback' is not allowed",
-        ),
+        "native code": (sealed(native_call), f"{PROGRAM}: a call of 'xla_ffi_python_cpu_callback'"),
         "of a newer jax": (manifest(versions={"jax": "99.1.0"}), "with jax 99.1.0, newer"),
         "parameters of another shape": (OTHER_SHAPE, f"{PARAMETERS}: {SHAPE}"),
         "parameters of other names": (
             arrays(lambda named: {f"x/{name}": array for name, array in named.items()}),
             "digit_embedding: missing, the model expects",
         ),
-        "a pickle": (
-            sealed(text(PARAMETERS, pickle.dumps({"out": [1.0]}))),
-            "not a complete safetensors file",
-        ),
+        "a pickle": (sealed(text(PARAMETERS, pickle.dumps([1.0]))), "not a complete safetensors"),
         "no step": (manifest(source={}), "source: step is missing"),
     },
     "safetensors": {
@@ -351,11 +342,7 @@ def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
     [
         (predict, "--workdir {run} --untrusted", "run: not an export"),
         (predict, "--model {folder}/orbax --untrusted", "orbax: .* orbax without safetensors"),
-        (
-            predict,
-            "--model {folder}/stablehlo --untrusted",
-            "config.json: task='tests.toy:WideToy': of the package 'tests', .* --trust_package",
-        ),
+        (predict, "--model {folder}/stablehlo --untrusted", "config.json: task=.* --trust_package"),
         (export, "--workdir {run} --out {run}/config.json/x", "cannot be written"),
         (export, "--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
         *(

@@ -106,10 +106,7 @@ def test_a_step_for_four_chips(tmp_path, capsys):
         (["--topology", "v5e:8"], "'v5e:8': write v5e:2x2"),
         (["--topology", "h100:2x2"], "'h100:2x2': write h100:8"),
         (["--topology", "v5e:2x2", "--shape", "8,0"], "'8,0': write sizes above 0"),
-        (
-            ["--topology", "v5e:2x2", "--shape", "8,9"],
-            "--shape 8,9: a batch has 3 sizes, B,S,T",
-        ),
+        (["--topology", "v5e:2x2", "--shape", "8,9"], "--shape 8,9: a batch has 3 sizes"),
         (["--topology", "v5e:2x2", "--json", "no/where.json"], "--json: there is no folder"),
     ],
 )
