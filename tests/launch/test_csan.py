@@ -21,6 +21,7 @@ from launch.train import __main__ as train
 from tests.families.runs import SIZES
 from tests.launch import commands
 from tests.launch.commands import fails, scores
+from tests.launch.corrupt_files import values
 
 TESTED = SIZES["test"]
 LINES = ["The train leaves at noon.", "", "Three cats 🐈 and a dog"]
@@ -123,11 +124,13 @@ def test_a_translator_answers_no_questions(folder, monkeypatch, capsys):
     assert "answers no questions about a text" in line
 
 
+def copy_of_seed_1(run, other):
+    shutil.copytree(run, other)
+    values("config.json", config__train__seed=1)(other)
+
+
 def test_report_compares_translations(folder):
-    other = shutil.copytree(folder / "run", folder / "other")
-    config = json.loads((other / "config.json").read_text())
-    config["config"]["train"]["seed"] = 1
-    (other / "config.json").write_text(json.dumps(config))
+    copy_of_seed_1(folder / "run", folder / "other")
     assert commands.titles(commands.reported(folder, "run", "other")) == [
         "Runs",
         *(f"Translation: {title}" for title in ("settings", "scores", "learning")),

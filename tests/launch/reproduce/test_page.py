@@ -121,6 +121,12 @@ def one(folder, row, than, **claim):
 HALF = float(stats.t.ppf(0.975, 6)) * math.sqrt((2 + 1.5 + 1.62) / 6) * math.sqrt(1 / 3 + 1 / 3)
 
 
+# the geometric mean of the rounds' ratios of speeds, and the ends of its interval
+LOGS = [math.log(value) for value in (3.0, 3.3, 2.7)]
+OF_LOGS = stats.t.interval(0.95, 2, statistics.fmean(LOGS), stats.sem(LOGS))
+RATIO = [f"{math.exp(value):.2f}" for value in (statistics.fmean(LOGS), *OF_LOGS)]
+
+
 def comparable(bound):
     return {"relation": "comparable", "within": bound}
 
@@ -344,13 +350,9 @@ def test_what_a_later_rule_decides_awaits_the_seeds_after_it(tmp_path, monkeypat
 
 
 def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
-    ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
-    mean = sum(ratios) / 3
-    half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
     judge = lambda factor: one(
         tmp_path, "better", "base", metric="train_speed", relation="ratio", factor=factor
     )
-    texts = [f"{math.exp(value):.2f}" for value in (mean, mean - half, mean + half)]
     for factor, decision in (
         (2.0, "holds here"),
         (3.0, "open: too few rounds"),
@@ -358,7 +360,7 @@ def test_ratios_of_speeds_are_judged_over_the_rounds(tmp_path):
     ):
         result = judge(factor)
         assert result.decision == decision
-        assert shown(result) == f"{texts[0]} times ({texts[1]} to {texts[2]})"
+        assert shown(result) == f"{RATIO[0]} times ({RATIO[1]} to {RATIO[2]})"
 
 
 HOURS = {"metric": "hours_to_target", "row": "better", "than": "base"}
@@ -481,13 +483,9 @@ def test_speeds_are_relative_to_the_first_row(tmp_path):
     results = scaled(results, publish, metrics=("train_speed",))
     assert [row["speed"] is None for row in rows_of(results)] == [False, False, True, True, True]
     (table,) = sections_of(results)["Results"]
-    ratios = [math.log(value) for value in (3.0, 3.3, 2.7)]
-    mean = sum(ratios) / 3
-    half = stats.t.ppf(0.975, 2) * stats.tstd(ratios) / math.sqrt(3)
-    low, high = math.exp(mean - half), math.exp(mean + half)
     assert table.rows == [
         ["base", 1.0, 1.0],
-        ["better", 1.5, f"{math.exp(mean):.2f} ({low:.2f} to {high:.2f})"],
+        ["better", 1.5, f"{RATIO[0]} ({RATIO[1]} to {RATIO[2]})"],
     ]
 
 

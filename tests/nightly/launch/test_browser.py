@@ -1,14 +1,12 @@
 """Pages in a headless Chromium: those of a server, and those of reports."""
 
-import json
-import shutil
-
 import pytest
 
 from launch.pages import html
 from tests.launch import commands
 from tests.launch.pages.test_documents import REPORT
 from tests.launch.serve.toy_server import running
+from tests.launch.test_csan import copy_of_seed_1
 from tests.nightly.browser import CHROMIUM, Browser, look
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="waits for a Chromium on the path")
@@ -102,10 +100,7 @@ def test_a_browser_shows_it_all(tmp_path, width):
 
 def test_a_report_of_two_translators_in_a_browser(tiny, tmp_path):
     folder = tiny("csan", tmp_path / "runs")
-    other = shutil.copytree(folder / "run", folder / "other")
-    config = json.loads((other / "config.json").read_text())
-    config["config"]["train"]["seed"] = 1
-    (other / "config.json").write_text(json.dumps(config))
+    copy_of_seed_1(folder / "run", folder / "other")
     page = commands.reported(folder, "run", "other")
     for width in (390, 1200):
         seen = look(page, tmp_path, width)
