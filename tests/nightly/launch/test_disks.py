@@ -31,6 +31,7 @@ cli.run(lambda argv: print("result"))
 def limited(folder, size, *argv):
     """The lines on standard error of a process that may write files of at most `size` bytes."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # a limited process would cut it off
     command = [sys.executable, "-c", LIMITED, str(size), *argv]
     with (folder / "out").open("wb") as out:
         done = subprocess.run(

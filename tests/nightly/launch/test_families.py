@@ -72,7 +72,7 @@ def test_a_full_disk_is_one_line_without_the_libraries_tracebacks(tiny, tmp_path
         f"{limited}from launch import cli\nfrom launch.train.__main__ import main\ncli.run(main)"
     )
     longer = FAMILIES["attconv"].arguments(folder, **{"train.steps": 6})
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", command, *longer],
         cwd=commands.ROOT,
