@@ -136,3 +136,10 @@ def trivia(name: str) -> Make:
     question = {"QuestionId": "1", "Question": "q", "Answer": answer}
     data = json.dumps({"Data": [{**question, "EntityPages": [{"Filename": name}]}]})
     return files(qa__t_json=data, evidence__wikipedia__x_txt="a b c", secret_txt="b")
+
+
+def flipped(path):
+    """Flips one bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)

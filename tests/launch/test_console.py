@@ -101,7 +101,6 @@ def test_a_users_file_comes_before_an_installed_config(foreign):
     "argv,message",
     [
         (["trian"], r"no command 'trian'; did you mean 'train'\? \(see .* --help\)"),
-        (["train", "--config", "csan/quikstart"], "quikstart; did you mean 'csan/quickstart'"),
         (["train", "--config", "configs/qanet/sqad.py"], "did you mean 'qanet/squad'"),
         (["train", "--config", "nothing"], "no such file: nothing; known here: attconv/"),
         (["train", "--config", "csan/multi30k:cnn"], "'cnn': must be .*; did you mean 'cnns'"),

@@ -21,6 +21,7 @@ from launch.train import __main__ as train
 from tests.families.runs import SIZES
 from tests.launch import commands
 from tests.launch.commands import fails, scores
+from tests.launch.corrupt_files import values
 
 TESTED = SIZES["test"]
 LINES = ["The train leaves at noon.", "", "Three cats 🐈 and a dog"]
@@ -54,22 +55,15 @@ def test_a_run_is_tested_against_another(folder, capsys):
         evaluate.main(["--workdir", str(run), "--against", str(other)])
 
 
-def test_predict_answers_line_for_line(folder, capsys, monkeypatch):
-    text = "The train leaves at noon.\n\n  \nThree cats 🐈 and a dog\r\nno newline at the end"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    predict.main(["--workdir", str(folder / "run"), "--beam_size", "2"])
-    lines = capsys.readouterr().out.split("\n")
-    assert len(lines) == 6 and lines[1] == lines[2] == lines[5] == ""
-
-
-def test_input_is_cleaned_as_the_corpus_is(folder, capsys, monkeypatch, caplog):
+def test_predict_answers_each_line_cleaned_as_the_corpus(folder, capsys, monkeypatch, caplog):
     lines = ["The train leaves.", "\u200b\u00ad\x07", "cats " * 200, "The train leaves."]
-    text = "\ufeff" + "\n".join(lines)
+    text = "\ufeff" + "\n".join(lines) + "\r\n  \nno newline at the end"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     monkeypatch.setattr(predict, "configure_logging", lambda: None)
     predict.main(["--workdir", str(folder / "run")])
-    first, blank, _, last, _ = capsys.readouterr().out.split("\n")
-    assert first == last and blank == ""
+    first, blank, _, last, *blanks = capsys.readouterr().out.split("\n")
+    assert first == last != "" and blank == ""
+    assert len(blanks) == 3 and blanks[0] == blanks[2] == ""
     (message,) = caplog.messages
     assert re.fullmatch(r"standard input:3: \d+ tokens, where training has at most \d+", message)
 
@@ -130,11 +124,13 @@ def test_a_translator_answers_no_questions(folder, monkeypatch, capsys):
     assert "answers no questions about a text" in line
 
 
+def copy_of_seed_1(run, other):
+    shutil.copytree(run, other)
+    values("config.json", config__train__seed=1)(other)
+
+
 def test_report_compares_translations(folder):
-    other = shutil.copytree(folder / "run", folder / "other")
-    config = json.loads((other / "config.json").read_text())
-    config["config"]["train"]["seed"] = 1
-    (other / "config.json").write_text(json.dumps(config))
+    copy_of_seed_1(folder / "run", folder / "other")
     assert commands.titles(commands.reported(folder, "run", "other")) == [
         "Runs",
         *(f"Translation: {title}" for title in ("settings", "scores", "learning")),

@@ -58,19 +58,6 @@ def test_invalid_ones_are_refused(translator, options, message):
         load(translator, **options)
 
 
-def test_an_export_has_one_value_and_refuses_others(translator, tiny, tmp_path):
-    plain, changed = tiny.exported("csan", tmp_path / "plain"), tmp_path / "changed"
-    argv = ["--workdir", str(translator), "--beam_size", "2", "--out", str(changed)]
-    export.main([*argv, "--length_penalty", "0"])
-    close = lambda scores: [pytest.approx(row, abs=2e-4) for row in scores]
-    assert scored(changed) == close(scored(translator, length_penalty=0.0))
-    assert scored(changed, length_penalty=0.0) == scored(changed)
-    assert scored(plain) == close(scored(translator))
-    message = r"has no program for beam_size=2, .*length_penalty=0.0.*launch\.export makes others"
-    with pytest.raises(UserError, match=message):
-        scored(plain, length_penalty=0.0)
-
-
 def test_a_card_has_the_scores_of_its_options(translator, tmp_path, monkeypatch):
     monkeypatch.setattr("common_jax.deploy.stablehlo.serialized", lambda *_: b"")  # takes long
     for name, score in (("dev", 30.0), ("dev-length_penalty0", 12.34)):

@@ -62,11 +62,6 @@ def test_a_demo_answers(name, field, expected):
     assert getattr(answer, field) == expected
 
 
-def test_an_unknown_demo_names_the_known_ones():
-    with pytest.raises(UserError, match="there are demo:attconv, demo:csan, demo:qanet"):
-        load("demo:gpt")
-
-
 def answers_by_parameters(name):
     """The answers of a demo by its programs, and by its parameters as those of a stranger."""
     loaded = load(f"demo:{name}"), load(demos()[name], untrusted=True)

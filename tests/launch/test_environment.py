@@ -1,18 +1,19 @@
-"""Variables of the shell: settings of jax, platforms that are not there, -OO, other locales; and
-a copy of the packages without the commands in folders of their own."""
+"""Variables of the shell, platforms, locales, and paths and homes that a run cannot have."""
 
 import importlib.util
 import os
-import shutil
+import pwd
 import subprocess
 import sys
 
 import pytest
 
+from common_jax.errors import UserError
+from common_jax.io.paths import expand_user
 from common_jax.numerics import REQUIRED
-from launch.__main__ import commands
-from tests.launch.commands import ROOT, toy_config
-from tests.test_layers import PACKAGES
+from common_jax.training.run_folder import RunFolder
+from launch.train import __main__ as train
+from tests.launch.commands import ROOT, fails, toy_config
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 SETTINGS = {
@@ -56,32 +57,6 @@ def test_a_platform_that_is_not_there_is_one_line(platform):
     assert (f"conv-attention-jax[{platform}]" in line) == (platform != "foo")
 
 
-# Prints the help of all commands, those of the arguments, each below a line with its name.
-HELP = """
-import importlib, sys
-from launch.__main__ import commands, module_of
-
-if [*commands()] != sys.argv[1:]:
-    sys.exit(f"the commands are {[*commands()]}")
-for name in commands():
-    print(f"## {name}")
-    try:
-        importlib.import_module(module_of(name)).main(["--help"])
-    except SystemExit as end:
-        if end.code:
-            raise
-    else:
-        sys.exit(f"{name} has no --help")
-"""
-
-
-def test_help_without_docstrings():
-    status, out, messages = started({"PYTHONOPTIMIZE": "2"}, "-c", HELP, *commands())
-    assert (status, messages) == (0, "")
-    helps = out.split("## ")[1:]
-    assert len(helps) == len(commands()) and all("\nexample" in text for text in helps)
-
-
 def test_names_of_files_and_texts_are_utf8_in_any_locale():
     status, _, messages = started(ASCII, "-m", "launch.predict", "--workdir", "dü")
     assert status == 2 and messages == "error: dü: not the folder of a run (no config.json)\n"
@@ -90,23 +65,34 @@ def test_names_of_files_and_texts_are_utf8_in_any_locale():
     assert started(ASCII, "-c", read)[0] == 0
 
 
-def test_a_run_is_trained_without_the_other_commands_in_folders(tmp_path):
-    folders = {*copied_packages(tmp_path)} - {"train"}
-    for folder in folders:
-        shutil.rmtree(tmp_path / "launch" / folder)
-    config = toy_config(tmp_path, {"train.steps": 2, "data.cache_dir": str(tmp_path / "cache")})
-    argv = ["--config", config, "--workdir", str(tmp_path / "run")]
-    alone = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    status, _, messages = started(alone, "-m", "launch.train", *argv, cwd=tmp_path)
-    assert folders and status == 0, messages
-    assert (tmp_path / "run" / "result.json").exists()
+def test_a_path_that_checkpoints_cannot_have_makes_no_folder(tmp_path, monkeypatch, capsys):
+    argv = ["--config", toy_config(tmp_path), "--workdir", str(tmp_path / "a[1]")]
+    assert "[ in the path of a run: the libraries" in fails(monkeypatch, capsys, argv, train.main)
+    assert not (tmp_path / "a[1]").exists()
 
 
-def copied_packages(folder):
-    """Copies the packages and the toy task; returns the folders of commands."""
-    for package in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, folder / package, ignore=ignored)
-    (folder / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "toy.py", folder / "tests")
-    return [path.parent.name for path in sorted((ROOT / "launch").glob("*/__main__.py"))]
+def test_a_folder_above_counts_too(tmp_path, monkeypatch):
+    (tmp_path / "a\\b").mkdir()
+    monkeypatch.chdir(tmp_path / "a\\b")
+    with pytest.raises(UserError, match=r"a\\b/run: \\ in the path of a run"):
+        RunFolder("run").require_path()
+
+
+def test_a_home_that_is_not_there_is_refused_by_name(tmp_path, monkeypatch, capsys):
+    """HOME is not set, and the user is not in the list of users, as in some containers."""
+
+    def unknown(user):
+        raise KeyError(user)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.delenv("HOME")
+    monkeypatch.chdir(tmp_path)
+    missing = "this user has no home folder: set the variable HOME, or write the path"
+    with pytest.raises(UserError, match=f"^~/x: {missing}$"):
+        expand_user("~/x")
+    assert expand_user("a/~") == "a/~"
+    argv = ["--config", toy_config(tmp_path), "--workdir", "run"]
+    argv += ["--config.data.cache_dir=~/corpora"]
+    line = fails(monkeypatch, capsys, argv, train.main)
+    assert line == f"error: data.cache_dir=~/corpora: {missing}"
+    assert not (tmp_path / "~").exists()

@@ -28,7 +28,7 @@ from launch import evaluate
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from tests.launch import commands, older_exports
-from tests.launch.corrupt_files import sealed, text, values
+from tests.launch.corrupt_files import flipped, sealed, text, values
 from tests.toy import Toy, ToyService, WideToy, changed, four_steps
 
 ROOT = Path(__file__).parents[2]
@@ -162,13 +162,6 @@ def config(**changes):
     return sealed(values("config.json", **changes))
 
 
-def flipped(path):
-    """Flips one bit in the middle of a file."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
 def arrays(change):
     """Changes the arrays of an export, which are a dict by name."""
 
@@ -203,17 +196,9 @@ NO_SCALE = arrays(lambda named: {n: a for n, a in named.items() if n != "out/ker
 FLOATS = arrays(lambda named: named | {"out/kernel": np.ones((16, 64), np.float32)})
 SHAPE = r"out/bias: float32 \[5\], the model expects float32 \[64\]"
 WITH_SCALES = {
-    "a scale that is no number": (
-        scales(lambda scale: np.full_like(scale, np.nan)),
-        r"kernel\.scale: a scale that is not positive and finite",
-    ),
     "a scale of another shape": (
         scales(lambda scale: np.ones((16, 1), np.float32)),
         r"kernel\.scale: float32 \[16, 1\], the model expects float32 \[1, 64\]",
-    ),
-    "a scale of another type": (
-        scales(lambda scale: scale.astype(np.float16)),
-        r"kernel\.scale: float16 \[1, 64\], the model expects float32 \[1, 64\]",
     ),
     "no scale": (NO_SCALE, rf"{PARAMETERS}: out/kernel\.scale: missing, the model expects"),
     "float32": (FLOATS, r"kernel: float32 \[16, 64\], the model expects int8 \[16, 64\]"),
@@ -251,25 +236,16 @@ FORGED = {
             manifest(programs={"program.stablehlo": {"beam_size": 4}}),
             "no program for no choice, but for beam_size=4",
         ),
-        "a missing program": (
-            manifest(programs={"other.stablehlo": {}}),
-            "other.stablehlo: No such file",
-        ),
+        "a missing program": (manifest(programs={"b.stablehlo": {}}), "b.stablehlo: No such file"),
         "no program": (sealed(text(PROGRAM, "MLIR" * 99)), f"{PROGRAM}: not a program that"),
-        "native code": (
-            sealed(native_call),
-            f"{PROGRAM}: a call of 'xla_ffi_python_cpu_callback' is not allowed",
-        ),
+        "native code": (sealed(native_call), f"{PROGRAM}: a call of 'xla_ffi_python_cpu_callback'"),
         "of a newer jax": (manifest(versions={"jax": "99.1.0"}), "with jax 99.1.0, newer"),
         "parameters of another shape": (OTHER_SHAPE, f"{PARAMETERS}: {SHAPE}"),
         "parameters of other names": (
             arrays(lambda named: {f"x/{name}": array for name, array in named.items()}),
             "digit_embedding: missing, the model expects",
         ),
-        "a pickle": (
-            sealed(text(PARAMETERS, pickle.dumps({"out": [1.0]}))),
-            "not a complete safetensors file",
-        ),
+        "a pickle": (sealed(text(PARAMETERS, pickle.dumps([1.0]))), "not a complete safetensors"),
         "no step": (manifest(source={}), "source: step is missing"),
     },
     "safetensors": {
@@ -365,11 +341,7 @@ def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
     [
         (predict, "--workdir {run} --untrusted", "run: not an export"),
         (predict, "--model {folder}/orbax --untrusted", "orbax: .* orbax without safetensors"),
-        (
-            predict,
-            "--model {folder}/stablehlo --untrusted",
-            "config.json: task='tests.toy:WideToy': of the package 'tests', .* --trust_package",
-        ),
+        (predict, "--model {folder}/stablehlo --untrusted", "config.json: task=.* --trust_package"),
         (export, "--workdir {run} --out {run}/config.json/x", "cannot be written"),
         (export, "--workdir {folder}/nowhere --out {folder}/x", "not the folder of a run"),
         *(
@@ -378,9 +350,7 @@ def test_an_export_that_fails_leaves_nothing(folder, monkeypatch):
                 "--average 0": "--average: must be a whole number above 0, not '0'",
                 "--count 3 --count 0": "--count: the predictor of .*/run has no such",
                 "--beam_size 4": "--beam_size: the predictor of .*/run has no such",
-                "--format orbax": r"--format: invalid choice: 'orbax'",
                 "--format ctranslate2": r"--format: invalid choice: 'ctranslate2'",
-                "--dtype int8": "--dtype int8: --format stablehlo has float32",
                 "--dtype int4 --format safetensors": "int4: --format safetensors has float32",
             }.items()
         ),

@@ -24,7 +24,7 @@ from launch.export import __main__ as export
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.commands import fails, scores
-from tests.launch.test_changed_data import LONGER, vocabulary
+from tests.launch.test_other_files import LONGER, vocabulary
 from tests.launch.tiny_runs import result
 
 FROZEN = {"optimizer.learning_rate": 1e-30}

@@ -285,7 +285,6 @@ def test_ctrl_c_that_is_lost_while_a_page_is_drawn_ends_the_command_after_it(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["runs", "--every", "0"], "--every 0: from 1"),
         (["file", "--every", "30"], "file: not a folder"),
         (["runs", "--every", "30", "--split", "x"], r"--split x: must be"),
         (["s3://bucket/runs", "--every", "30"], "only gs:// is supported"),

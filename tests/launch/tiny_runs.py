@@ -117,9 +117,10 @@ def lines(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def numbers(run):
-    """metrics.jsonl without times and restarts."""
-    comparable = [{k: v for k, v in line.items() if k not in TIMES} for line in lines(run)]
+def numbers(text):
+    """The lines of a log, or of a run's, without times and restarts."""
+    logged = map(json.loads, text.splitlines()) if isinstance(text, str) else lines(text)
+    comparable = [{k: v for k, v in line.items() if k not in TIMES} for line in logged]
     return [line for line in comparable if len(line) > 1]
 
 

@@ -17,7 +17,6 @@ from common_jax.document import (
     Table,
 )
 from launch.pages import charts, html, markdown
-from tests.browser import Browser, look, needs_chromium
 
 LINES = Chart(
     "Gap <to> a|b",
@@ -158,44 +157,3 @@ def test_pictures_fit_a_light_and_a_dark_page():
     for picture in (charts.svg([LINES], "a"), charts.svg([BARS], "b"), charts.svg(HEAT, "c")):
         assert "#ffffff" not in picture and "#000000" not in picture
         assert "prefers-color-scheme: dark" in picture and "currentColor" in picture
-
-
-@needs_chromium
-@pytest.mark.parametrize("dark", [False, True])
-def test_text_contrasts_with_the_page(tmp_path, dark):
-    (tmp_path / "page.html").write_text(html.to_html(REPORT), "utf-8")
-    rgb = """(selector, name) => getComputedStyle(document.querySelector(selector))[name]
-        .match(/[0-9]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3"""
-    with Browser(tmp_path / "profile", dark=dark) as browser:
-        browser.open((tmp_path / "page.html").as_uri())
-        paper = browser.evaluate(f"({rgb})('body', 'backgroundColor')")
-        assert paper < 40 if dark else paper > 240
-        for selector, name in (("p", "color"), ("svg text", "fill"), ("th", "color")):
-            assert abs(browser.evaluate(f"({rgb})('{selector}', '{name}')") - paper) > 180
-
-
-@needs_chromium
-@pytest.mark.parametrize("width", [360, 1200])
-def test_a_browser_shows_it_all(tmp_path, width):
-    result = look(html.to_html(REPORT), tmp_path, width)
-    assert result["console"] == []
-    assert result["overflow"] == 0
-    for text in ("Two <runs>", "Hello <you>.", "a|b <i>", "1,234", "Said * so.", "A note <b>."):
-        assert text in result["text"]
-    assert result["figures"][0]["label"] == "Gap <to> a|b: BLEU against n"
-    assert len(result["figures"]) == 5
-    for figure in result["figures"]:
-        assert figure["width"] > 300 and figure["svg"] > 200
-        assert figure["marks"] > 10
-        assert figure["letter"] > 8  # pixels: it can be read
-    assert {"one & two", "three", "BLEU"} <= {*result["figures"][0]["words"]}
-    assert {"what", "who"} <= {*result["figures"][1]["words"]}
-    words = {*result["figures"][2]["words"]}
-    assert {"a$", "b", "cat", "query", "one & 1", "win<dow"} <= words
-    assert {"a / b", "c / d", "the paper"} <= {*result["figures"][3]["words"]}
-
-
-@needs_chromium
-def test_a_browser_would_say_what_is_wrong(tmp_path):
-    broken = html.to_html(REPORT).replace("</main>", "<script>missing()</script></main>")
-    assert "missing is not defined" in look(broken, tmp_path, 800)["console"][0]

@@ -1,17 +1,19 @@
-"""The report of some runs, against the files of the runs."""
+"""The report of some runs, against the files of the runs, and its examples."""
 
 import json
 import shutil
 import statistics
-from pathlib import Path
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from common_jax.compare import read_runs
+from common_jax.compare import Evaluation, Run, ScoredExample, read_runs
 from common_jax.document import Chart, Table
 from common_jax.errors import UserError
 from common_jax.paper_config import PaperConfig
+from common_jax.training.run_folder import RunFolder
+from launch.pages.examples import differing
 from launch.pages.runs import report
 from launch.train import __main__ as train
 from tests.launch.tiny_runs import lines, result
@@ -172,13 +174,6 @@ def test_what_the_scores_have_to_be_read_with_is_on_the_page(copied):
     assert report(read_runs([run])).sections[0].elements[1:] == ["base: dev is test."]
 
 
-def test_a_damaged_result_is_reported(copied):
-    base = copied("base")
-    (base / "result.json").write_text("[]")
-    with pytest.raises(UserError, match=r"result.json: a list where an object is needed"):
-        report(read_runs([base]))
-
-
 def test_lines_of_the_log_without_numbers_are_skipped(folder, copied):
     base = copied("base")
     wrong = [
@@ -230,18 +225,6 @@ def test_trials_of_a_sweep_are_called_by_what_tells_them_apart(folder, tmp_path)
     assert [run.label for run in read_runs([tmp_path / names[0]])] == ["a=1, b=2, seed=0"]
 
 
-def test_what_is_no_run_is_refused(folder, tmp_path):
-    for folders, message in (
-        ([tmp_path], "not the folder of a run"),
-        ([tmp_path / "none"], "not the folder of a run"),
-        ([folder / "base", Path(f"{folder}/./base")], "given twice"),
-    ):
-        with pytest.raises(UserError, match=message):
-            read_runs(folders)
-    with pytest.raises(UserError, match=r"--split train: must be dev \| test"):
-        report(read_runs([folder / "base"]), "train")
-
-
 @pytest.mark.parametrize(
     "line", ["", "QANet: dev", "QANet: dev f1 x", "QANet: dev f1 1 em", ": dev f1 1"]
 )
@@ -250,3 +233,51 @@ def test_a_papers_number_has_a_system_a_split_and_a_metric(line):
         PaperConfig((line,))
     parsed = PaperConfig(("a: b: dev f1 1 em 2.5",)).parsed
     assert parsed == [("a: b", "dev", "f1", 1.0), ("a: b", "dev", "em", 2.5)]
+
+
+RANDOM = np.random.default_rng(0)
+
+
+def examples(scores, references=None, predictions=None):
+    """Examples with these scores, whose predictions differ unless given."""
+    references = references or [f"reference {n}" for n in range(len(scores))]
+    predictions = predictions or [f"{score:.9f}" for score in scores]
+    texts = [f"text {n}" for n in range(len(scores))]
+    rows = zip(texts, texts, references, predictions, scores, strict=True)
+    return [ScoredExample(*row) for row in rows]
+
+
+@pytest.fixture
+def evaluated(tmp_path):
+    """Evaluations of the runs a, b and c with these predictions."""
+
+    def evaluated(*predictions):
+        evaluations = []
+        for name, examples in zip("abc", predictions, strict=False):
+            evaluations.append(Evaluation(Run(name, RunFolder(tmp_path / name)), "test"))
+            evaluations[-1].__dict__["predictions"] = examples
+        return evaluations
+
+    return evaluated
+
+
+def test_the_largest_differences_are_chosen(evaluated):
+    scores = 100 * RANDOM.random((3, 40))
+    (table,) = differing(evaluated(*(examples(row.tolist()) for row in scores)))
+    spread = scores.max(0) - scores.min(0)
+    expected = sorted(range(40), key=lambda n: -spread[n])[:3]
+    assert [int(row[0]) for row in table.rows] == expected
+    assert table.head == ("example", "input", "reference", "a", "b", "c")
+    first = expected[0]
+    outputs = [f"{own[first]:.9f} ({own[first]:.1f})" for own in scores]
+    assert [*table.rows[0]][1:] == [f"text {first}", f"reference {first}", *outputs]
+
+
+def test_equal_predictions_and_other_references_are_left_out(evaluated):
+    same = examples([1.0, 2.0], predictions=["x", "y"])
+    other = examples([9.0, 2.0], references=["p", "q"])
+    assert differing(evaluated(same, same, other)) == []
+    better = examples([1.0, 5.0], predictions=["x", ""])
+    (table,) = differing(evaluated(same, better, other))
+    assert table.head[3:] == ("a", "b")
+    assert [[*row] for row in table.rows] == [["1", "text 1", "reference 1", "y (2.0)", "- (5.0)"]]

@@ -7,7 +7,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import write_json
 from common_jax.training.run_folder import VERSION
-from launch import api, cli
+from launch import cli
 from launch.sweep import __main__ as sweep
 from launch.trials import local_executor, ray_executor
 from launch.trials.status import find
@@ -59,14 +58,6 @@ def swept(config, tmp_path_factory):
     return out, argv
 
 
-@pytest.fixture(scope="module")
-def trained(config, tmp_path_factory):
-    """A sweep of two trials, trained one after the other."""
-    out = tmp_path_factory.mktemp("trained")
-    sweep.main(["--config", config, *GRID, "--out", str(out)])
-    return out
-
-
 @pytest.fixture
 def stub(monkeypatch):
     """Replaces the trials' processes by stub_trial.py, which trains nothing; draws no figure."""
@@ -96,11 +87,7 @@ def result(out, trial):
     return json.loads((out / "trials" / trial / "result.json").read_text())
 
 
-def hashes(out):
-    return [result(out, trial)["parameters_sha256"] for trial in TRIALS]
-
-
-def test_results_are_those_of_the_runs(swept):
+def test_results_are_those_of_the_runs_with_the_error_of_the_one_that_fails(swept):
     out, _ = swept
     row, expected = rows(out)["0.01"], result(out, TRIALS[0])
     assert (row["state"], row["seed"], row["steps"]) == ("finished", "0", "200")
@@ -113,14 +100,9 @@ def test_results_are_those_of_the_runs(swept):
     page = (out / "report.html").read_text()
     assert "1 finished, 1 failed" in page and "<h2>dev.loss</h2>" in page
     assert "not finite 10 times in a row" in page and "http-equiv" not in page
-
-
-def test_a_trial_that_fails_is_recorded_with_its_error(swept):
-    out, _ = swept
-    row = rows(out)["1e+36"]
-    assert row["state"] == "failed"
-    assert "was not finite 10 times in a row" in row["error"]
-    assert row["dev.loss"] == ""
+    failed = rows(out)["1e+36"]
+    assert (failed["state"], failed["dev.loss"]) == ("failed", "")
+    assert "was not finite 10 times in a row" in failed["error"]
 
 
 def test_a_dry_run_lists_and_writes_nothing(swept, config, tmp_path, capsys):
@@ -142,7 +124,8 @@ def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, m
     with pytest.raises(SystemExit) as exit_:
         sweep.main(argv)
     assert exit_.value.code == 1
-    before, made = rows(tmp_path), [result(tmp_path, trial)["began"] for trial in TRIALS]
+    before = rows(tmp_path)
+    made = [result(tmp_path, trial)["began"] for trial in TRIALS]
     assert [row["state"] for row in before.values()] == ["finished", "failed", "finished"]
     assert before["0.5"]["error"] == "as requested"
     monkeypatch.delenv("STUB_FAILS")
@@ -152,15 +135,20 @@ def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, m
     assert [result(tmp_path, trial)["began"] for trial in TRIALS] == made
     now = rows(tmp_path)
     assert now["0.5"]["state"] == "finished" and now["0.5"]["error"] == ""
-    assert {rate: now[rate] for rate in ("0.01", "0.001")} == {
-        rate: before[rate] for rate in ("0.01", "0.001")
-    }
+    assert all(now[rate] == before[rate] for rate in ("0.01", "0.001"))
 
 
 def test_jobs_are_trained_concurrently(stub, config, tmp_path, monkeypatch):
     monkeypatch.setenv("STUB_TOGETHER", "2")
     sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+
+
+def wait_for(log):
+    """Waits until a log has a line."""
+    deadline = time.monotonic() + 120
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def test_a_sweep_stops_its_trial_upon_a_signal_and_resumes(
@@ -171,9 +159,7 @@ def test_a_sweep_stops_its_trial_upon_a_signal_and_resumes(
     log = tmp_path / "trials" / TRIALS[1] / "metrics.jsonl"
 
     def ask():
-        deadline = time.monotonic() + 120
-        while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(log)
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # would end pytest
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -205,84 +191,6 @@ def test_two_sweeps_of_one_folder_share_the_work(stub, config, tmp_path):
         assert (trial.workdir.path / "starts").read_text().count("trained") == 1
 
 
-@pytest.mark.slow
-def test_two_concurrent_trials_have_the_same_numbers(trained, config, tmp_path):
-    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--jobs", "2"])
-    assert hashes(tmp_path) == hashes(trained)
-
-
-@pytest.mark.slow
-def test_a_ray_cluster_has_the_same_numbers(trained, config, tmp_path):
-    sweep.main(["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"])
-    assert hashes(tmp_path) == hashes(trained)
-    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
-
-
-@pytest.mark.slow
-def test_early_stopping_stops_the_worse_trial(trained, config, tmp_path):
-    argv = ["--config", config, *GRID, "--out", str(tmp_path), "--executor", "ray"]
-    argv += ["--jobs", "1", "--asha", "100", "--config.train.steps=4000"]
-    sweep.main(argv)
-    trials = rows(tmp_path)
-    assert [trials[rate]["state"] for rate in ("0.01", "0.001")] == ["finished", "stopped"]
-    assert 100 <= int(trials["0.001"]["steps"]) < 4000
-    before = (tmp_path / "results.csv").read_text()
-    sweep.main(argv)  # stopped trials are not resumed
-    assert (tmp_path / "results.csv").read_text() == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_stopped_sweep_resumes(trained, config, tmp_path, number):
-    argv = ["--config", config, *GRID, "--out", str(tmp_path)]
-    command = [sys.executable, "-m", "launch.sweep", *argv]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    log = tmp_path / "trials" / TRIALS[1] / "metrics.jsonl"
-    deadline = time.monotonic() + 120
-    while not (log.exists() and log.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(number)
-    errors = process.communicate()[1]
-    first = tmp_path / "trials" / TRIALS[0] / "result.json"
-    made = first.stat().st_mtime_ns
-    if number == signal.SIGTERM:
-        assert process.returncode == 128 + signal.SIGTERM
-        assert errors.splitlines()[-1] == "SIGTERM: the same command resumes from there"
-    sweep.main(argv)
-    assert first.stat().st_mtime_ns == made
-    assert hashes(tmp_path) == hashes(trained)
-
-
-@pytest.mark.slow
-def test_a_sweep_from_python_is_that_of_the_command(trained, config):
-    rates = [0.01, 0.001]
-    swept = api.sweep(config, {"optimizer.learning_rate": rates}, out=trained)  # all are finished
-    assert [run.result["parameters_sha256"] for run in swept.runs.values()] == hashes(trained)
-    found = {row["optimizer.learning_rate"]: row["dev.loss"] for row in swept.rows}
-    values = [result(trained, trial)["metrics"]["dev"]["loss"] for trial in TRIALS]
-    losses = dict(zip(rates, values, strict=True))
-    assert found == losses and swept.metric == "dev.loss" and not swept.unfinished
-    (series,) = swept.charts[0].series
-    assert dict(zip(series.x, series.y, strict=True)) == losses
-    page = swept._repr_html_()
-    assert page.count("<svg ") == 1 and page.count(">finished<") == 2
-    assert all(f'<td class="number">{rate}</td>' in page for rate in rates)
-
-
-@pytest.mark.slow
-def test_two_sweeps_in_processes_share_the_work(trained, config, tmp_path):
-    argv = ["--config", config, *GRID, "--out", str(tmp_path)]
-    command = [sys.executable, "-m", "launch.sweep", *argv]
-    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    for process in both:
-        errors = process.communicate()[1]
-        assert process.returncode == 0, errors
-    assert hashes(tmp_path) == hashes(trained)
-    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
-    for trial in TRIALS:
-        assert result(tmp_path, trial)["resumed_from"] == []
-
-
 def test_jobs_share_the_gpus(monkeypatch):
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
@@ -299,18 +207,9 @@ def test_jobs_share_the_gpus(monkeypatch):
         assert local_executor._gpu_shares(2) == [{}, {}]
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--grid", "rate=0,1", "--config.rat=3"], "unknown config key 'rat'"),
-        (["--zip", "rate=0,1"], "two fields or more"),
-        (["--grid", "rate=0,1", "--asha", "10"], "--asha: goes with --executor ray"),
-        (["--grid", "rate=0,1", "--metric", "loss"], "--metric loss: write SPLIT.NAME"),
-    ],
-)
-def test_mistakes_end_in_one_line(config, tmp_path, monkeypatch, capsys, flags, message):
-    argv = ["--config", config, *flags, "--out", str(tmp_path / "sweep")]
-    assert message in fails(monkeypatch, capsys, argv, sweep.main)
+def test_a_mistake_makes_no_folder(config, tmp_path, monkeypatch, capsys):
+    argv = ["--config", config, *GRID, "--metric", "loss", "--out", str(tmp_path / "sweep")]
+    assert "--metric loss: write SPLIT.NAME" in fails(monkeypatch, capsys, argv, sweep.main)
     assert not (tmp_path / "sweep").exists()
 
 

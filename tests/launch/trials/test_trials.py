@@ -1,15 +1,20 @@
-"""The trials of a sweep, and errors."""
+"""The trials of a sweep, errors, and the figure."""
 
 import csv
 import dataclasses
 import io
+import statistics
+from pathlib import Path
 
 import pytest
 
 from common_jax.errors import UserError
 from common_jax.training.run_writer import RunWriter
-from launch.trials.status import csv_text, find, read_csv
-from launch.trials.trials import grid_axis, grid_trials, require_own_folders, zipped_axis
+from launch.pages import charts
+from launch.seeds import interval_of_means
+from launch.trials.figure import caption, sweep_charts
+from launch.trials.status import TrialStatus, csv_text, find, read_csv
+from launch.trials.trials import Trial, grid_axis, grid_trials, require_own_folders, zipped_axis
 
 CONFIG = """
 from common_jax.config import to_config_dict
@@ -104,14 +109,12 @@ def test_a_list_holds_values_with_commas(planned):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["rates=1"], "unknown config key 'rates'; did you mean 'rate'?"),
         (["train.steps=2,many"], "train.steps=many,train.seed=0: .*whole number"),
         (["train.steps=0"], "train.steps=0: at least 1"),
         (["train=3"], "config key 'train' is a group of keys"),
         (["rate"], "'rate': write KEY=VALUE,VALUE,..."),
         (["=1"], "write KEY=VALUE,VALUE,..."),
         (["rate=[0.1"], "not a JSON list"),
-        (["rate=0,0.0"], "rate=0.0,train.seed=0: the same as another trial"),
         (["rate=0", "rate=1"], "rate: swept twice"),
     ],
 )
@@ -210,3 +213,72 @@ def test_no_cell_of_a_table_is_a_formula(tmp_path):
     (tmp_path / "table.csv").write_text(csv_text(["=name", "number"], quoted))
     again = read_csv(tmp_path / "table.csv")
     assert [row["=name"] for row in again] == [*texts, *numbers, "'apostrophes'"]
+
+
+WINDOWS = [(3, 1), (7, 1), (11, 1), (21, 1), (11, 3), (11, 5)]
+SCORES = {setting: [20.0 + n, 20.5 + n] for n, setting in enumerate(WINDOWS)}
+FINDINGS = {"model.token_window": "Eleven is best.", "model.other": "No."}
+
+
+def swept(scores, names=("model.token_window", "model.head_window"), state="finished"):
+    trials, statuses = [], []
+    for setting, values in scores.items():
+        for seed, value in enumerate(values):
+            fields = dict(zip(names, setting, strict=True))
+            trials.append(Trial({**fields, "train.seed": seed}, "", (), None, Path()))
+            statuses.append(TrialStatus(state, metrics={"dev.sacrebleu": value}))
+    return trials, statuses
+
+
+def test_zipped_fields_give_the_papers_two_charts():
+    tokens, heads = sweep_charts(*swept(SCORES), "dev.sacrebleu")
+    (line,) = tokens.series
+    assert (tokens.x_label, line.name) == ("model.token_window", "head_window=1")
+    assert line.x == [3, 7, 11, 21]
+    assert line.dots == [SCORES[x, 1] for x in line.x]
+    assert line.y == [statistics.fmean(values) for values in line.dots]
+    assert line.half == pytest.approx(interval_of_means([*SCORES.values()])[:4])
+    (line,) = heads.series
+    assert (line.name, line.x) == ("token_window=11", [1, 3, 5])
+
+
+def test_a_grid_has_a_line_for_each_value_of_the_other_field():
+    scores = {(x, y): [float(x)] for x in (9, 3) for y in ("wrap", "truncate")}
+    first, second = sweep_charts(*swept(scores, ("model.a", "model.b")), "dev.sacrebleu")
+    assert [(s.name, s.x) for s in first.series] == [("b=wrap", [3, 9]), ("b=truncate", [3, 9])]
+    assert [s.x for s in second.series] == [["truncate", "wrap"]] * 2
+    assert first.series[0].half == [None, None]
+
+
+def test_only_what_has_finished_is_in_it():
+    assert sweep_charts(*swept(SCORES, state="stopped"), "dev.sacrebleu") == []
+    assert sweep_charts(*swept(SCORES), "dev.chrf") == []
+
+
+def test_seeds_alone_are_no_chart_and_one_setting_is_one_point():
+    (chart,) = sweep_charts(*swept({(3, 1): [1.0, 2.0]}), "dev.sacrebleu")
+    assert [series.x for series in chart.series] == [[3]]
+    assert sweep_charts(*swept({(): [1.0, 2.0]}, ()), "dev.sacrebleu") == []
+
+
+def test_the_caption_has_the_papers_findings_on_the_fields():
+    text = caption(sweep_charts(*swept(SCORES), "dev.sacrebleu"), FINDINGS)
+    assert "95 % interval" in text and "seeds" in text
+    assert text.endswith("Eleven is best.")
+    alone = {setting: values[:1] for setting, values in SCORES.items()}
+    assert caption(sweep_charts(*swept(alone), "dev.sacrebleu"), FINDINGS) == "Eleven is best."
+
+
+def test_the_picture_has_every_point(tmp_path: Path):
+    panels = sweep_charts(*swept(SCORES), "dev.sacrebleu")
+    figure = charts.draw(panels, "A caption.")
+    points_by_panel = [
+        {tuple(point) for line in axes.lines for point in line.get_xydata()} for axes in figure.axes
+    ]
+    for chart, points in zip(panels, points_by_panel, strict=True):
+        (line,) = chart.series
+        assert {*zip(line.x, line.y, strict=True)} <= points
+        assert {(x, y) for x, ys in zip(line.x, line.dots, strict=True) for y in ys} <= points
+    figure.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "A caption." in charts.svg(panels, "figure", "A caption.")

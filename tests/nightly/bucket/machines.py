@@ -11,7 +11,7 @@ import pytest
 
 from tests.bucket.emulator import running
 from tests.launch.commands import ROOT, toy_config
-from tests.launch.tiny_runs import TIMES, start
+from tests.launch.tiny_runs import numbers, start
 
 RHYTHM = {
     "train.steps": 60,
@@ -96,13 +96,6 @@ def objects(service, run):
     return {k.removeprefix(f"{run}/"): v for k, v in service.objects(f"{run}/").items()}
 
 
-def comparable(text):
-    """The lines of a log without times and restarts."""
-    lines = [json.loads(line) for line in text.splitlines()]
-    lines = [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
-    return [line for line in lines if len(line) > 1]
-
-
 def require_equal(service, run, on_disk, resumed=0):
     """Requires that a run in the bucket equals one on a disk."""
     actual = objects(service, run)
@@ -112,7 +105,7 @@ def require_equal(service, run, on_disk, resumed=0):
         assert result[name] == wanted[name]
     assert len(result["resumed_from"]) == resumed
     logs = [actual["metrics.jsonl"].decode(), (on_disk / "metrics.jsonl").read_text()]
-    lines = [*map(comparable, logs)]
+    lines = [*map(numbers, logs)]
     if resumed:  # a line whose steps are of two processes has the loss of the later ones
         lines = [[line for line in log if "split" in line] for log in lines]
     assert lines[0] == lines[1]

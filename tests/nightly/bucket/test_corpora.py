@@ -1,11 +1,16 @@
-"""Corpora: raw files in a bucket are copied once, and prepared folders are uploaded and fetched."""
+"""Corpora in a bucket: copied once, uploaded and fetched; and the page of runs in a bucket."""
 
 import re
+import time
+from types import SimpleNamespace
 
 from common_jax.io import checksums
+from common_jax.io.paths import as_path
 from common_jax.io.storage import local_copy
+from launch.api.live import LivePage
 from tests.bucket.emulator import BUCKET
 from tests.families.runs import FAMILIES
+from tests.launch.test_live import append, result, table, write
 from tests.nightly.bucket.machines import Machine
 
 CONFIG = "configs/attconv/quickstart.py"
@@ -81,3 +86,25 @@ def test_a_copy_is_read_again_only_if_it_has_changed(tmp_path, service, monkeypa
     service._storage.delete_file(BUCKET, "data/b/c")
     assert contents() == {"a": b"3"}
     assert local_copy(f"{url}/a").read_bytes() == b"3"
+
+
+def test_runs_in_a_bucket_are_on_the_page(tmp_path, service, monkeypatch):
+    for name, value in service.environment.items():
+        monkeypatch.setenv(name, value)
+    write(tmp_path / "done", 10, files=result())
+    local = write(tmp_path / "run", 2)
+    live = LivePage([as_path(f"gs://{BUCKET}/live")])
+
+    def looked(later=0.0):
+        """The step and state of each run, so many seconds later."""
+        for file in (*(tmp_path / "done").iterdir(), *local.iterdir()):
+            service.put(f"live/{file.parent.name}/{file.name}", file.read_bytes())
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later)
+        monkeypatch.setattr("launch.api.live.time", clock)
+        rows = table(live.report()).values()
+        return [(row["step"].partition(" ")[0], row["state"]) for row in rows]
+
+    assert looked() == [("100", "finished"), ("20", "running")]
+    append(local, 2, 3)
+    assert looked(600) == [("100", "finished"), ("30", "running")]
+    assert looked(780) == [("100", "finished"), ("30", "no sign of life for 3 minutes")]

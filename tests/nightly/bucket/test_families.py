@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.bucket.emulator import BUCKET
-from tests.launch.tiny_runs import RHYTHM, SMALL
+from tests.launch.tiny_runs import RHYTHM, ROOT, SMALL
 from tests.nightly.bucket.machines import (
     Machine,
     kill,
@@ -37,7 +37,7 @@ def test_a_run_in_a_bucket(tmp_path, service, family):
     print(f"\n{family}: {result['parameters_sha256']} on the disk and in the bucket")
     print("\n".join(f"{len(v):9,} {k}" for k, v in objects(service, run).items()))
     files = [name for name in machine.files() if not name.startswith(".cache/conv-attention-jax/")]
-    assert files == []
+    assert files == [] and not (ROOT / "gs:").exists()
 
     scores = machine.run("evaluate", "--workdir", url, "--split", "dev")
     assert scores.stdout == machine.run("evaluate", "--workdir", disk, "--split", "dev").stdout

@@ -1,7 +1,10 @@
-"""Every command and snippet of README and the manual runs on tiny data."""
+"""Every command and snippet of README and the manual runs on tiny data; the form of notebooks."""
 
+import ast
+import json
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -41,3 +44,42 @@ def test_each_block_runs(page, folder):
             run_shell(block.text, *folder)
         elif block.language == "python":
             run_shell(block.text, *folder, (sys.executable,))
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request):
+    return request.param, json.loads(request.param.read_text("utf-8"))["cells"]
+
+
+def tagged(cells, tag):
+    (cell,) = (cell for cell in cells if tag in cell["metadata"].get("tags", ()))
+    return "".join(cell["source"])
+
+
+def test_it_opens_in_colab_and_installs_the_package_first(notebook):
+    path, cells = notebook
+    source = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
+    project = source.removeprefix("https://github.com/")
+    link = f"https://colab.research.google.com/github/{project}/blob/main"
+    assert f"]({link}/{path.relative_to(ROOT)})" in "".join(cells[0]["source"])
+    assert next(cell for cell in cells if cell["cell_type"] == "code") is cells[1]
+    assert tagged(cells, "install") == f"%pip install --quiet git+{source}"
+
+
+def test_it_has_no_outputs_and_its_code_can_be_parsed(notebook):
+    _, cells = notebook
+    for cell in (cell for cell in cells if cell["cell_type"] == "code"):
+        assert cell["outputs"] == [] and cell["execution_count"] is None
+        if "install" not in cell["metadata"].get("tags", ()):
+            ast.parse("".join(cell["source"]))
+
+
+def test_the_step_of_the_wheel_sets_its_parameters(notebook):
+    path, cells = notebook
+    wheel = (ROOT / ".ci" / "wheel").read_text()
+    step = wheel.partition(f'{path.name}" ')[2].partition("\n  step")[0]
+    for assigned in ast.parse(tagged(cells, "parameters")).body:
+        assert ast.unparse(assigned.targets[0]).strip("()") in step

@@ -78,10 +78,7 @@ class Job:
 
     def reach(self, step):
         """Waits until the log has the step."""
-        path = self.run / "metrics.jsonl"
-        while not path.exists() or max((x["step"] for x in lines(self.run)), default=0) < step:
-            assert all(process.poll() is None for process in self.processes), self.output
-            time.sleep(0.02)
+        reach(self.processes, self.run, step, lambda: self.output)
 
     def end(self):
         """Waits for the processes; returns their exit statuses."""
@@ -149,11 +146,12 @@ def begin(number, config, run, corpus, log, **overrides):
         )
 
 
-def reach(process, run, step, log):
+def reach(processes, run, step, output):
+    """Waits until the log of a run has the step."""
     path = run / "metrics.jsonl"
     while not path.exists() or max((x["step"] for x in lines(run)), default=0) < step:
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.05)
+        assert all(process.poll() is None for process in processes), output()
+        time.sleep(0.02)
 
 
 def killed_and_resumed(folder, number, config, beside=True, **overrides):
@@ -166,7 +164,7 @@ def killed_and_resumed(folder, number, config, beside=True, **overrides):
     arguments = (config, run, corpus)
     long = {**overrides, "train.steps": 4000, "train.checkpoint_every": 4}
     first = begin(number, *arguments, log, **long)
-    reach(first, run, 8, log)
+    reach([first], run, 8, log.read_text)
     holder = rf"process {first.pid} on \S+"
     if beside:
         assert begin(number, *arguments, second, **long).wait() == 2

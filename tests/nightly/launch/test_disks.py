@@ -5,15 +5,45 @@ TensorStore too.
 """
 
 import errno
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
 from launch.train import __main__ as train
 from tests.launch.commands import toy_config
-from tests.launch.test_disks import limited
 from tests.launch.tiny_runs import ROOT, SMALL, TINY
 from tests.nightly.launch.jobs import killed_and_resumed, needs_seccomp
+
+LIMITED = """
+import resource, sys
+from launch import cli
+from launch.train import __main__ as train
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+if sys.argv[2:]:
+    cli.run(train.main, sys.argv[2:])
+cli.run(lambda argv: print("result"))
+"""
+
+
+def limited(folder, size, *argv):
+    """The lines on standard error of a process that may write files of at most `size` bytes."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # a limited process would cut it off
+    command = [sys.executable, "-c", LIMITED, str(size), *argv]
+    with (folder / "out").open("wb") as out:
+        done = subprocess.run(
+            command, stdout=out, stderr=subprocess.PIPE, cwd=folder, env=environment, text=True
+        )
+    assert done.returncode == 2
+    return done.stderr.splitlines()
+
+
+def test_a_result_that_is_too_large_is_one_line(tmp_path):
+    """The limit of a file's size, of a process or a disk."""
+    assert limited(tmp_path, 0) == ["error: standard output: File too large"]
 
 
 @needs_seccomp

@@ -1,10 +1,8 @@
 """Exports of each family in all formats, a browser, a full disk, weights of files, a sweep."""
 
-import csv
 import functools
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -13,71 +11,56 @@ import pytest
 from attconv_jax.data.synthetic import generate as generate_pairs
 from common_jax.errors import UserError
 from launch import augment
-from launch.sweep import __main__ as sweep
+from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
-from tests import browser
 from tests.families.runs import FAMILIES
-from tests.launch import commands, test_augment, test_toy_systems
+from tests.launch import commands, test_augment
+from tests.launch.commands import fails
 from tests.launch.test_csan import LINES
+from tests.launch.test_decoding_options import scored
 from tests.launch.tiny_runs import result
 
 
-def test_a_translators_exports_are_made_in_each_format(tiny, tmp_path, monkeypatch, capsys):
-    folder = tiny("csan", tmp_path)
-    expected = commands.answers(monkeypatch, capsys, LINES, "--workdir", folder / "run")
-    for model in commands.exports(folder).values():
-        answers = commands.answers(monkeypatch, capsys, LINES, "--model", model)
-        assert answers == expected
+def asked(context, question):
+    return json.dumps({"context": context, "question": question})
 
 
-def test_a_classifiers_exports_answer_as_the_run_does(tiny, tmp_path, monkeypatch, capsys):
-    folder = tiny("attconv", tmp_path)
-    pairs = [f"{p}\t{h}" for p, h, _ in generate_pairs(6, 5, "test")]
-    ask = functools.partial(commands.answers, monkeypatch, capsys, pairs)
-    exports = commands.exports(folder)
-    expected = ask("--workdir", folder / "run", "--explain")
-    for model in exports.values():
-        assert commands.same_answers(ask("--model", model, "--explain"), expected)
-    alone = commands.answered_without_a_model(exports["stablehlo"], pairs, "--explain")
-    assert commands.same_answers(alone, expected)
+STORY, OTHER = generate(2, 5, "test").contexts
+QUESTIONS = [  # one of several windows, and one with fewer words than spans that are asked for
+    asked(STORY, "Who was there?"),
+    asked(f"{OTHER} " * 20, "what?"),
+    asked("one", "two"),
+]
+PAIRS = [f"{premise}\t{text}" for premise, text, _ in generate_pairs(6, 5, "test")]
+ASKED = {  # lines, options of the export, options of the answers
+    "csan": (LINES, (), ()),
+    "qanet": (QUESTIONS, ("--count", "5"), ("--count", "5")),
+    "attconv": (PAIRS, (), ("--explain",)),
+}
 
 
-def test_a_readers_exports_answer_as_the_run_does(tiny, tmp_path, monkeypatch, capsys):
-    folder = tiny("qanet", tmp_path)
-    squad = generate(1, 5, "test")
-    questions = [(squad.contexts[0], squad.questions[0].text)]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
-    ask = functools.partial(commands.answers, monkeypatch, capsys)
-    model = commands.exports(folder, "--count", "5")["stablehlo"]
-    expected = ask(lines, "--workdir", folder / "run", "--count", "2")
-    assert json.loads(expected[0])["answer"] and len(json.loads(expected[0])["next"]) == 1
-    assert commands.same_answers(ask(lines, "--model", model, "--count", "2"), expected)
-    # several windows; fewer words than requested spans
-    questions += [(f"{squad.contexts[0]} " * 20, "what?"), ("one", "two")]
-    lines = [json.dumps({"context": c, "question": q}) for c, q in questions]
-    expected = ask(lines, "--workdir", folder / "run", "--count", "5")
-    assert [len(json.loads(line)["next"]) for line in expected] == [4, 4, 0]
-    alone = commands.answered_without_a_model(model, lines, "--count", "5")
-    assert commands.same_answers(alone, expected)
-    with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
-        ask(lines, "--model", model, "--count", "6")
-
-
-def test_a_report_of_two_translators_in_a_browser(tiny, tmp_path):
-    if browser.CHROMIUM is None:
-        pytest.skip("waits for a Chromium on the path to look at the page")
-    folder = tiny("csan", tmp_path / "runs")
-    other = shutil.copytree(folder / "run", folder / "other")
-    config = json.loads((other / "config.json").read_text())
-    config["config"]["train"]["seed"] = 1
-    (other / "config.json").write_text(json.dumps(config))
-    page = commands.reported(folder, "run", "other")
-    for width in (390, 1200):
-        seen = browser.look(page, tmp_path, width)
-        assert seen["console"] == [] and seen["overflow"] == 0
-        assert len(seen["figures"]) == 7 and all(f["marks"] > 10 for f in seen["figures"])
-    assert "mean of 2: run, other" in seen["text"]
+@pytest.mark.parametrize("family", ASKED)
+def test_exports_in_each_format_answer_as_the_run_does(family, tiny, tmp_path, monkeypatch, capsys):
+    folder = tiny(family, tmp_path)
+    lines, compiled, options = ASKED[family]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, lines)
+    expected = ask("--workdir", folder / "run", *options)
+    exports = commands.exports(folder, *compiled)
+    answered = [ask("--model", model, *options) for model in exports.values()]
+    answered.append(commands.answered_without_a_model(exports["stablehlo"], lines, *options))
+    for answers in answered:
+        if family == "csan":
+            assert answers == expected
+        else:
+            assert commands.same_answers(answers, expected)
+    if family == "qanet":
+        assert [len(json.loads(line)["next"]) for line in expected] == [4, 4, 0]
+        fewer = ask("--workdir", folder / "run", "--count", "2")
+        assert commands.same_answers(ask("--model", exports["stablehlo"], "--count", "2"), fewer)
+        with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
+            ask("--model", exports["stablehlo"], "--count", "6")
 
 
 def test_a_full_disk_is_one_line_without_the_libraries_tracebacks(tiny, tmp_path):
@@ -89,7 +72,7 @@ def test_a_full_disk_is_one_line_without_the_libraries_tracebacks(tiny, tmp_path
         f"{limited}from launch import cli\nfrom launch.train.__main__ import main\ncli.run(main)"
     )
     longer = FAMILIES["attconv"].arguments(folder, **{"train.steps": 6})
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", command, *longer],
         cwd=commands.ROOT,
@@ -115,14 +98,35 @@ def test_weights_of_one_and_zero_are_plain_training(tiny, tmp_path):
     assert weighted == plain != mixed
 
 
-def test_systems_of_a_users_attentions_are_swept(tmp_path, monkeypatch):
-    commands.share_with_trials(monkeypatch)
-    folder = FAMILIES["csan"].written(tmp_path / "files")
-    (folder / "toy.py").write_text(test_toy_systems.CONFIG)
-    argv = test_toy_systems.arguments(folder, **{"train.steps": 1, "decode.beam_size": 1})
-    argv = argv[: argv.index("--workdir")]
-    grid = ["--grid", "model.encoder_attention.start=0.25", "--out", str(tmp_path / "out")]
-    sweep.main([*argv, *grid])
-    with (tmp_path / "out" / "results.csv").open() as file:
-        (row,) = csv.DictReader(file)
-    assert row["state"] == "finished" and row["model.encoder_attention.start"] == "0.25"
+def test_ctranslate2_answers_as_the_run_does(tiny, tmp_path, monkeypatch, capsys):
+    folder = FAMILIES["csan"].written(tmp_path)
+    train.main(FAMILIES["csan"].arguments(folder, **{"model.encoder_attention.local_layers": 0}))
+    out = folder / "engine"
+    run = ["--workdir", str(folder / "run")]
+    argv = [*run, "--out", str(out), "--format", "ctranslate2"]
+    capsys.readouterr()
+    assert "--length_penalty 0" in fails(monkeypatch, capsys, argv, export.main)
+    export.main([*argv, "--length_penalty", "0"])
+    search = ["--length_penalty", "0", "--n_best", "2", "--beam_size", "2"]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, LINES)
+    assert ask("--model", out) == ask(*run, "--length_penalty", "0")
+    actual = [json.loads(line) for line in ask("--model", out, *search[2:])]
+    expected = [json.loads(line) for line in ask(*run, *search)]
+    hypotheses = [answer["hypotheses"] for answer in actual]
+    assert hypotheses == [commands.close(answer["hypotheses"], 1e-3) for answer in expected]
+    penalised = ["--model", str(out), "--length_penalty", "0.6"]
+    assert "another length penalty; 0 only" in fails(monkeypatch, capsys, penalised, predict.main)
+
+
+def test_an_export_has_one_value_of_each_option_and_refuses_others(tiny, tmp_path):
+    translator = tiny("csan", tmp_path / "own") / "run"
+    plain, changed = tiny.exported("csan", tmp_path / "plain"), tmp_path / "changed"
+    argv = ["--workdir", str(translator), "--beam_size", "2", "--out", str(changed)]
+    export.main([*argv, "--length_penalty", "0"])
+    close = lambda scores: [pytest.approx(row, abs=2e-4) for row in scores]
+    assert scored(changed) == close(scored(translator, length_penalty=0.0))
+    assert scored(changed, length_penalty=0.0) == scored(changed)
+    assert scored(plain) == close(scored(translator))
+    message = r"has no program for beam_size=2, .*length_penalty=0.0.*launch\.export makes others"
+    with pytest.raises(UserError, match=message):
+        scored(plain, length_penalty=0.0)

@@ -1,9 +1,15 @@
-"""A page in a headless Chromium: typing, clicking, the keyboard, another model beside it."""
+"""Pages in a headless Chromium: those of a server, and those of reports."""
 
 import pytest
 
-from tests.browser import Browser, needs_chromium
+from launch.pages import html
+from tests.launch import commands
+from tests.launch.pages.test_documents import REPORT
 from tests.launch.serve.toy_server import running
+from tests.launch.test_csan import copy_of_seed_1
+from tests.nightly.browser import CHROMIUM, Browser, look
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="waits for a Chromium on the path")
 
 
 @pytest.fixture(scope="module")
@@ -12,39 +18,6 @@ def address():
         yield f"http://127.0.0.1:{port}"
 
 
-@needs_chromium
-def test_a_page_answers_what_is_typed_and_clicked(address, tmp_path):
-    with Browser(tmp_path / "profile", width=390) as browser:
-        browser.open(f"{address}/")
-        browser.click("a[href='/models/toy']")
-        # complete: the script, which answers a submission, has run
-        loaded = "location.pathname === '/models/toy' && document.readyState === 'complete'"
-        browser.wait_for(loaded)
-        browser.type("#text-text", "one <b>two</b>")
-        browser.click("button[type=submit]")
-        browser.wait_for("document.querySelector('#results .answer') !== null")
-        assert browser.text("#results .answer") == "<b>two</b> one"
-        browser.click("[data-example='0']")  # focus goes there
-        browser.wait_for("document.querySelector('#results .answer').innerText[0] === 't'")
-        assert browser.text("#results .answer") == "three two one"
-        browser.evaluate("document.getElementById('compare').value = 'slow'")
-        browser.evaluate("document.getElementById('text-text').focus()")
-        for _ in range(3):  # to the button, past the two choices
-            browser.press("Tab")
-        browser.press("Enter")
-        browser.wait_for("document.querySelectorAll('#results section').length === 2")
-        assert browser.text("#results section:last-child h2") == "slow"
-        browser.type("#text-text", "a " * 6)
-        browser.click("button[type=submit]")
-        message = browser.wait_for("document.querySelector('[role=alert]')?.innerText")
-        assert message == "inputs[0]: a text of length 6; at most 5 is explained"
-        root = "document.documentElement"
-        assert browser.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
-        refused = [one for one in browser.complaints if "422" not in str(one)]
-        assert refused == []  # nothing is blocked by the policy, nothing fails
-
-
-@needs_chromium
 def test_a_page_asks_again_after_a_failed_request(address, tmp_path):
     with Browser(tmp_path / "profile") as browser:
         browser.open(f"{address}/models/toy")
@@ -58,7 +31,6 @@ def test_a_page_asks_again_after_a_failed_request(address, tmp_path):
         assert browser.text("#results .answer") == "two one"
 
 
-@needs_chromium
 def test_each_kind_of_view_is_drawn(address, tmp_path):
     with Browser(tmp_path / "profile", dark=True) as browser:
 
@@ -91,3 +63,47 @@ def test_each_kind_of_view_is_drawn(address, tmp_path):
         sentences = "[...document.querySelectorAll('ol li')].map((one) => one.firstChild.data)"
         assert browser.evaluate(sentences) == ["one", "one two", "one two three"]
         assert browser.complaints == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_contrasts_with_the_page(tmp_path, dark):
+    (tmp_path / "page.html").write_text(html.to_html(REPORT), "utf-8")
+    rgb = """(selector, name) => getComputedStyle(document.querySelector(selector))[name]
+        .match(/[0-9]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3"""
+    with Browser(tmp_path / "profile", dark=dark) as browser:
+        browser.open((tmp_path / "page.html").as_uri())
+        paper = browser.evaluate(f"({rgb})('body', 'backgroundColor')")
+        assert paper < 40 if dark else paper > 240
+        for selector, name in (("p", "color"), ("svg text", "fill"), ("th", "color")):
+            assert abs(browser.evaluate(f"({rgb})('{selector}', '{name}')") - paper) > 180
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_a_browser_shows_it_all(tmp_path, width):
+    result = look(html.to_html(REPORT), tmp_path, width)
+    assert result["console"] == []
+    assert result["overflow"] == 0
+    for text in ("Two <runs>", "Hello <you>.", "a|b <i>", "1,234", "Said * so.", "A note <b>."):
+        assert text in result["text"]
+    assert result["figures"][0]["label"] == "Gap <to> a|b: BLEU against n"
+    assert len(result["figures"]) == 5
+    for figure in result["figures"]:
+        assert figure["width"] > 300 and figure["svg"] > 200
+        assert figure["marks"] > 10
+        assert figure["letter"] > 8  # pixels: it can be read
+    assert {"one & two", "three", "BLEU"} <= {*result["figures"][0]["words"]}
+    assert {"what", "who"} <= {*result["figures"][1]["words"]}
+    words = {*result["figures"][2]["words"]}
+    assert {"a$", "b", "cat", "query", "one & 1", "win<dow"} <= words
+    assert {"a / b", "c / d", "the paper"} <= {*result["figures"][3]["words"]}
+
+
+def test_a_report_of_two_translators_in_a_browser(tiny, tmp_path):
+    folder = tiny("csan", tmp_path / "runs")
+    copy_of_seed_1(folder / "run", folder / "other")
+    page = commands.reported(folder, "run", "other")
+    for width in (390, 1200):
+        seen = look(page, tmp_path, width)
+        assert seen["console"] == [] and seen["overflow"] == 0
+        assert len(seen["figures"]) == 7 and all(f["marks"] > 10 for f in seen["figures"])
+    assert "mean of 2: run, other" in seen["text"]

@@ -1,5 +1,6 @@
 """All commands on CSAN with the toy attentions of tests/systems, from a config file alone."""
 
+import csv
 import functools
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from common_jax.deploy import load
 from launch.export import __main__ as export
+from launch.sweep import __main__ as sweep
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch import commands
@@ -65,3 +67,16 @@ def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
     argv = [*arguments(folder), "--config.model.token_window=5"]
     message = "config key 'model.token_window': tests.systems.nearness:Nearness has no token_window"
     assert message in fails(monkeypatch, capsys, argv)
+
+
+def test_systems_of_a_users_attentions_are_swept(tmp_path, monkeypatch):
+    commands.share_with_trials(monkeypatch)
+    folder = FAMILIES["csan"].written(tmp_path / "files")
+    (folder / "toy.py").write_text(CONFIG)
+    argv = arguments(folder, **{"train.steps": 1, "decode.beam_size": 1})
+    argv = argv[: argv.index("--workdir")]
+    grid = ["--grid", "model.encoder_attention.start=0.25", "--out", str(tmp_path / "out")]
+    sweep.main([*argv, *grid])
+    with (tmp_path / "out" / "results.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert row["state"] == "finished" and row["model.encoder_attention.start"] == "0.25"

@@ -1,6 +1,5 @@
 """A headless Chromium, driven by its debugging protocol over pipes: types, clicks, reads."""
 
-import base64
 import fcntl
 import json
 import os
@@ -125,11 +124,6 @@ class Browser:
 
     def text(self, selector):
         return self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
-
-    def picture(self, path):
-        """Writes a picture of the complete page."""
-        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(taken["data"]))
 
     def _receive(self):
         data = bytearray()

@@ -4,7 +4,7 @@ A page is that of CSAN's Table 1: its 24 claims on ten rows, most of them with t
 1D-CSAN or 2D-CSAN in common. A value is row + seed + trial: the luck of a seed is a share of the
 variance of a row that all rows have in common; the deviation of one row's trials can be eight times
 the others'.
-`python -m tests.launch.reproduce.simulation` writes docs/results/rule.json, and rule.md of it.
+`python -m tests.nightly.launch.simulation` writes docs/results/rule.json, and rule.md of it.
 """
 
 import dataclasses
@@ -161,7 +161,7 @@ claims that are wrong; both are the largest where all, a third and none of the c
 effect. Then the share of claims with an effect that is decided rightly, where a third or none of
 the claims has no effect: by unpaired intervals, as before pairing, by intervals of a page that is
 paired as its file sets it, and with the correction. {stored["draws"]:,} pages each, made by
-`python -m tests.launch.reproduce.simulation`.
+`python -m tests.nightly.launch.simulation`.
 
 <!-- raw: rule.json -->
 
