@@ -53,7 +53,7 @@ def test_a_platform_that_is_not_there_is_one_line(platform):
     status, _, messages = ran({"JAX_PLATFORMS": platform}, "jax.devices()")
     (line,) = messages.splitlines()
     assert status == 2 and line.startswith(f"error: JAX_PLATFORMS={platform}: ")
-    assert (f"conv-attention-jax[{platform}]" in line) == (platform != "foo")
+    assert (f"needs the extra {platform} (" in line) == (platform != "foo")
 
 
 # Prints the help of all commands, those of the arguments, each below a line with its name.
