@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import qanet_pytorch, serve
+from benchmarks import pages, qanet_pytorch, serve
 from benchmarks.side_by_side import Measure, arguments, compare, with_equal_answers, write_batches
 from benchmarks.workers import load
 from benchmarks.workers.timing import count, read
@@ -36,7 +36,7 @@ def test_figures_are_percentiles_and_medians_over_rounds():
         {"round": n, "clients": 8, "side": "batches", **figures, "p50_ms": 10.0 * n}
         for n in range(3)
     ]
-    (row,) = serve.summary(rows)
+    (row,) = pages.served(rows)
     assert row == {"clients": 8, "side": "batches", **figures, "p50_ms": 10.0}
 
 
