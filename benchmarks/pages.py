@@ -43,27 +43,44 @@ def comparison(file: str, results: Mapping[str, Any]) -> Report:
         side for side in dict.fromkeys(s for m in speeds.values() for s in m) if side != SUITE
     ]
 
-    # A sentence for each measure, and in the chart a colour for each of the other sides.
+    # A sentence for each measure, and charts of those without a "caution", why one is not reliable.
     shown: list[Element] = []
     for measure, ratios in speeds.items():
         beside = [f"{ratios[side]:.2f} times {side}" for side in others if side in ratios]
-        shown.append(f"{measure.capitalize()}: the suite's speed is {'; '.join(beside)}.")
-    bars = []
-    for side in others:
-        measured = [measure for measure, ratios in speeds.items() if side in ratios]
-        bars.append(Series(side, measured, [speeds[measure][side] for measure in measured]))
-    title = "The suite's speed, relative to others"
-    shown.append(Chart(title, "", "times as fast (1: equal)", bars, form="bars"))
+        caution = parts[measure].get("caution")
+        end = f" ({caution})." if caution else "."
+        shown.append(f"{_title(measure)}: the suite's speed is {'; '.join(beside)}{end}")
+    charted = [measure for measure in speeds if "caution" not in parts[measure]]
+    shown += _charts({measure: speeds[measure] for measure in charted}, others)
     shown.append(f"{ABOUT} {file} has all rounds and versions.")
 
     # All numbers, and what differs between the sides.
     page = results["page"]
     sections = [
         Section("What it shows", shown),
-        *(Section(measure.capitalize(), [_table(part)]) for measure, part in rows.items()),
+        *(Section(_title(measure), [_table(part)]) for measure, part in rows.items()),
         Section("Differences between the sides", page["differences"]),
     ]
     return Report(page["title"], sections)
+
+
+def _charts(speeds: Mapping[str, Mapping[str, float]], others: Sequence[str]) -> list[Chart]:
+    """Bars of the speeds: a chart for each measure, or of all beside a single other side."""
+    label = "times as fast (1: equal)"
+    if len(others) == 1:
+        heights = [ratios[others[0]] for ratios in speeds.values()]
+        bars = Series("", [*speeds], heights)
+        return [Chart(f"The suite's speed beside {others[0]}", "", label, [bars], form="bars")]
+    charts = []
+    for measure, ratios in speeds.items():
+        sides = [side for side in others if side in ratios]
+        bars = Series("", sides, [ratios[side] for side in sides])
+        charts.append(Chart(_title(measure), "", label, [bars], form="bars"))
+    return charts
+
+
+def _title(measure: str) -> str:
+    return measure[0].upper() + measure[1:]
 
 
 def summary(rows: Sequence[Row], unit: str = "example") -> list[Row]:
