@@ -65,7 +65,7 @@ def comparison(file: str, results: Mapping[str, Any]) -> Report:
 
 
 def _charts(speeds: Mapping[str, Mapping[str, float]], others: Sequence[str]) -> list[Chart]:
-    """Bars of the speeds: a chart for each measure, or of all beside a single other side."""
+    """Bars of the speeds: a chart for each measure of several, or of all beside a single side."""
     label = "times as fast (1: equal)"
     if len(others) == 1:
         heights = [ratios[others[0]] for ratios in speeds.values()]
@@ -75,7 +75,8 @@ def _charts(speeds: Mapping[str, Mapping[str, float]], others: Sequence[str]) ->
     for measure, ratios in speeds.items():
         sides = [side for side in others if side in ratios]
         bars = Series("", sides, [ratios[side] for side in sides])
-        charts.append(Chart(_title(measure), "", label, [bars], form="bars"))
+        if len(sides) > 1:
+            charts.append(Chart(_title(measure), "", label, [bars], form="bars"))
     return charts
 
 
