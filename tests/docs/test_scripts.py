@@ -13,7 +13,9 @@ SLICE = ["big", "us-west4-a", "v5litepod-16", "--config", "configs/csan/wmt14_en
 GCLOUD = """#!/bin/bash
 echo "$3 $4 $*" >>calls
 case "$3 $4" in
-  "queued-resources describe") cat state ;;
+  "queued-resources describe")
+    if [ -e unreachable ]; then rm unreachable; echo "no route" >&2; exit 1; fi
+    cat state 2>/dev/null || { echo "NOT_FOUND: big" >&2; exit 1; } ;;
   "queued-resources create") echo ACTIVE >state ;;
   "queued-resources delete") rm state ;;
   "tpu-vm ssh")
@@ -62,6 +64,15 @@ def test_a_slice_is_made_again_until_the_run_has_finished(ends, status, changes,
     assert (done.returncode, made) == (status, changes), done.stderr
     trained = [line for line in calls if "launch.train" in line]
     assert len(trained) == len(ends) and all("--worker=all" in line for line in trained)
+
+
+def test_a_request_without_an_answer_is_repeated(cloud):
+    (cloud / "unreachable").touch()
+    (cloud / "state").write_text("ACTIVE\n")
+    (cloud / "ends").write_text("0\n")
+    done = ran("tpu_slice", SLICE, cloud)
+    assert done.returncode == 0 and "no route" in done.stderr
+    assert CREATE not in (cloud / "calls").read_text()
 
 
 def test_a_dry_run_names_the_slice_and_makes_none(cloud):
