@@ -14,7 +14,6 @@ import json
 import os
 import random
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,13 +23,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.pages import served, server
 from common_jax.errors import UserError
-from common_jax.io.atomic import replace_text, write_json
+from common_jax.io.atomic import write_json
 from common_jax.io.files import read_lines
 from launch.arguments import Parser, positive
 from launch.cli import run
 from launch.compiled import keep_compiled
 from launch.measure.timing import machine
+from launch.pages import markdown
 from launch.text_table import Row, table
 
 CLIENTS = (1, 8, 64)
@@ -38,6 +39,11 @@ SIDES = {"batches": (), "--max_batch 1": ("--max_batch", "1")}
 LOOPS = {"predictor's loop": 1, "predictor's loop, 64 lines": CLIENTS[-1]}
 WORKER = Path(__file__).parent / "workers" / "load.py"
 STOP_SECONDS = 20
+TITLES = {
+    "serve_pairs": "Server of a classifier of pairs",
+    "serve_reading": "Server of a reader",
+    "serve_translation": "Server of a translator",
+}
 
 
 def main(argv: list[str]) -> None:
@@ -50,12 +56,11 @@ def main(argv: list[str]) -> None:
     rows = measure(args, lines)
     memory = measure_memory(args, lines) if args.memory else []
     args.out.mkdir(parents=True, exist_ok=True)
-    write_json(args.out / f"{args.name}.json", {**about, "rows": rows, "memory": memory})
-    tables = [table(summary(rows)), *([table(memory)] if memory else [])]
-    text = "\n\n".join(tables)
-    notes = f"Medians over {args.rounds} rounds; `{args.name}.json` has all rounds."
-    replace_text(args.out / f"{args.name}.md", f"# {args.name}\n\n{notes}\n\n```\n{text}\n```\n")
-    print(text)
+    results = {"title": TITLES.get(args.name, args.name), **about, "rows": rows, "memory": memory}
+    file = args.out / f"{args.name}.json"
+    write_json(file, results)
+    markdown.write(file.with_suffix(".md"), server(file.name, results))
+    print(table(served(rows)))
 
 
 def _parser() -> Parser:
@@ -108,18 +113,6 @@ def measure_memory(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
             done = first if not rows else args.memory
             rows.append({"requests": done, "resident MiB": _memory(port) / 2**20})
     return rows
-
-
-def summary(rows: Sequence[Row]) -> list[Row]:
-    """The medians over rounds, a row for each number of clients and side."""
-    result = []
-    for clients in sorted({row["clients"] for row in rows}):
-        for side in (*SIDES, *LOOPS):
-            group = [row for row in rows if (row["clients"], row["side"]) == (clients, side)]
-            names = ("requests_per_second", "p50_ms", "p95_ms", "p99_ms") if group else ()
-            medians = {name: statistics.median(row[name] for row in group) for name in names}
-            result += [{"clients": clients, "side": side, **medians}] if group else []
-    return result
 
 
 def figures(seconds: Sequence[float], total: float) -> Row:

@@ -6,7 +6,6 @@ import os
 import random
 import shlex
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,11 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.pages import SUITE, comparison, measured_parts, summary
 from common_jax.data.batches import Batch
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json
 from launch.arguments import Parser, positive
 from launch.measure.timing import machine
+from launch.pages import markdown
 from launch.text_table import Row, table
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "benchmarks"
@@ -34,11 +35,12 @@ ALLOCATOR = {
 }
 THREADS = 2
 TORCH = ("torch==2.13.0", "numpy==2.3.5")
-SUITE = "suite"  # name of this suite's side
-ABOUT = (
-    'The suite is this project. Medians over rounds, with minimum and maximum; "times as fast" is '
-    'the median of the ratios within a round, "equal" the share of answers that are the suite\'s.'
-)
+TITLES = {
+    "joeynmt": "Joey NMT",
+    "ctranslate2": "CTranslate2",
+    "qanet_pytorch": "A QANet in PyTorch",
+    "snli_pytorch": "ESIM and RE2 in PyTorch",
+}
 FIRST_PASS = (  # beside PyTorch
     "First pass: the suite compiles each shape, and stores no program. PyTorch compiles under "
     "`torch.compile` only, again until lengths are symbolic, and reuses kernels of earlier "
@@ -266,7 +268,7 @@ def write(
     unequal: Sequence[str],
     about: Row,
 ) -> None:
-    """Writes NAME.json with the rows of each measure, and NAME.md with a table of each measure.
+    """Writes NAME.json with the rows of each measure, and its page NAME.md (`benchmarks.pages`).
 
     Measures without rows are those of an existing NAME.json.
 
@@ -274,61 +276,15 @@ def write(
       unequal: differences between the sides, a sentence each.
       about: the command, and the machine before the measurements.
     """
-    # Rows of these measures replace those of an earlier file.
     file = out / f"{name}.json"
     results = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    results["page"] = {"title": TITLES.get(name, name), "differences": [*unequal]}
     for measure in measures:
         if measure_rows := [row for row in rows if row["measure"] == measure.name]:
-            results[measure.name] = {**about, "rounds": measure_rows}
-
-    # A table of each measure.
-    known = [measure for measure in measures if measure.name in results]
-    tables = {m.name: table(summary(m, results[m.name]["rounds"])) for m in known}
-    text = "\n\n".join(f"## {name}\n\n```\n{rows}\n```" for name, rows in tables.items())
-
+            unit = {"unit": "token"} if measure.counted else {}
+            results[measure.name] = {**about, **unit, "rounds": measure_rows}
     out.mkdir(parents=True, exist_ok=True)
     write_json(file, results)
-    notes = "\n".join(f"- {sentence}" for sentence in unequal)
-    replace_text(
-        out / f"{name}.md",
-        f"# {name}\n\n{ABOUT} `{name}.json` has all rounds and versions.\n\n{text}\n\n"
-        f"## Differences between the sides\n\n{notes}\n",
-    )
-    print(text)
-
-
-def summary(measure: Measure, rows: Sequence[Row]) -> list[Row]:
-    """A row for each side: examples or tokens a second, the suite's speed relative to it, memory.
-
-    Ratios are medians over the rounds' ratios.
-    """
-    measure_rows = [row for row in rows if row["measure"] == measure.name]
-    rates: dict[str, list[float]] = {}
-    for row in measure_rows:
-        rates.setdefault(row["side"], []).append(row["units"] / sum(row["seconds"]))
-    first = rates[SUITE]
-    result = []
-    for side in sorted(rates, key=lambda side: (side != SUITE, side)):
-        values = rates[side]
-        ratios = [suite_rate / rate for suite_rate, rate in zip(first, values, strict=True)]
-        of_side = [row for row in measure_rows if row["side"] == side]
-
-        def median(name, of_side=of_side):
-            return statistics.median(row[name] for row in of_side)
-
-        answered = "equal_answers" in of_side[0]
-        equal = {"equal, %": 100 * median("equal_answers")} if answered else {}
-        result.append(
-            {
-                "side": side,
-                f"{'token' if measure.counted else 'example'}s a second": statistics.median(values),
-                "least": min(values),
-                "largest": max(values),
-                "suite, times as fast": statistics.median(ratios),
-                "peak MiB": median("peak_mib"),
-                "first pass s": median("first_pass_seconds"),
-                "parameters": int(median("parameters")),
-                **equal,
-            }
-        )
-    return result
+    markdown.write(out / f"{name}.md", comparison(file.name, results))
+    for found in measured_parts(results).values():
+        print(table(summary(found["rounds"], found.get("unit", "example"))))

@@ -2,9 +2,15 @@
 
 import contextlib
 import dataclasses
+import importlib.metadata
+import json
+import shlex
 import signal
+import urllib.parse
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
+
+PACKAGE = "conv-attention-jax"
 
 
 class UserError(Exception):
@@ -20,9 +26,40 @@ class UserError(Exception):
 
 
 def missing_extra(need: str, extra: str, end: str = "") -> UserError:
-    """The error for a missing package: "NEED needs the extra EXTRA (pip install ...)END"."""
-    install = f"pip install 'conv-attention-jax[{extra}]'"
-    return UserError(f"{need} needs the extra {extra} ({install}){end}")
+    """The error for a missing package: "NEED needs the extra EXTRA (COMMAND)END"."""
+    return UserError(f"{need} needs the extra {extra} ({install_command(extra)}){end}")
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra, from where this package was installed.
+
+    The installer records the source in `direct_url.json` (Python's packaging specification "Direct
+    URL Data Structure"): a clone, the file of a wheel, or a repository; of an index there is none.
+    """
+    # Read the records; without any, the code runs in a clone that is not installed.
+    try:
+        distribution = importlib.metadata.distribution(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return f"uv sync --extra {extra}"
+    by_uv = (distribution.read_text("INSTALLER") or "").strip() == "uv"
+    record = json.loads(distribution.read_text("direct_url.json") or "{}")
+    url = urllib.parse.urlsplit(record.get("url", ""))
+    path = urllib.parse.unquote(url.path)
+    editable = record.get("dir_info", {}).get("editable", False)
+
+    # Name the same source again, with the extra.
+    if editable and by_uv:
+        elsewhere = not Path.cwd().is_relative_to(path)
+        return f"uv sync --extra {extra}" + (f" --project {shlex.quote(path)}" if elsewhere else "")
+    pip = "uv pip install" if by_uv else "pip install"
+    if "vcs_info" in record:
+        system, commit = record["vcs_info"]["vcs"], record["vcs_info"]["commit_id"]
+        source = f"{PACKAGE}[{extra}] @ {system}+{record['url']}@{commit}"
+    elif url.scheme == "file":
+        source = f"{path}[{extra}]"
+    else:
+        source = f"{PACKAGE}[{extra}]" + (f" @ {record['url']}" if record else "")
+    return f"{pip} {'-e ' if editable else ''}{shlex.quote(source)}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,13 +13,20 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).parents[1]
 PAPERS = sorted(path.parent.name for path in ROOT.glob("*_jax/task.py"))
 PACKAGES = ("common_jax", *PAPERS, "launch/api")
-PAGES = ("*.md", "*.svg", "*.css", "*.js")
+PAGES = ("*.md", "*.svg", "*.css", "*.js", "*.ipynb", "scripts/*")
+FAMILIES = {
+    "csan": "CSAN",
+    "qanet": "QANet",
+    "attconv": "AttentiveConvNet",
+    "benchmarks": "Speed beside others",
+}
 SHIM = re.compile(r"https:[^\s\"]*/iframe-worker/shim")  # which the offline plugin loads
 _HOST = r"""["']?(?:https?:)?//[^\s"'>]*"""
 LOADED = re.compile(
@@ -55,10 +62,9 @@ def write_sources(folder: Path) -> Path:
     messages.write_text(messages.read_text("utf-8").replace("][", "]\\["), encoding="utf-8")
 
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
-    results = sorted(path.relative_to(docs) for path in (docs / "results").rglob("*.md"))
-    pages = [{_title(path): str(path)} for path in results if path.name != "index.md"]
+    results = results_nav(sorted((ROOT / "docs" / "results").rglob("*.md")))
     api = [{Path(path).stem: path} for path in api_pages()]
-    config["nav"] += [{"Results": ["results/index.md", *pages]}, {"API": ["api/index.md", *api]}]
+    config["nav"] += [{"Results": ["results/index.md", *results]}, {"API": ["api/index.md", *api]}]
     (python,) = (
         p["mkdocstrings"]["handlers"]["python"] for p in config["plugins"] if "mkdocstrings" in p
     )
@@ -69,10 +75,24 @@ def write_sources(folder: Path) -> Path:
     return path
 
 
+def results_nav(paths: list[Path]) -> list[dict[str, Any]]:
+    """The navigation of the pages of results: those of a paper below its name."""
+    entries: list[dict[str, Any]] = []
+    groups: dict[str, list[dict[str, Any]]] = {family: [] for family in FAMILIES}
+    for path in paths:
+        page = str(path.relative_to(ROOT / "docs"))
+        group = groups.get(path.relative_to(ROOT / "docs" / "results").parts[0])
+        if path.name != "index.md":
+            (entries if group is None else group).append({_title(path): page})
+    return [*({FAMILIES[family]: pages} for family, pages in groups.items()), *entries]
+
+
 def _title(path: Path) -> str:
-    """The title of a page of results: its folder if `launch.reproduce` made it, else its name."""
-    path = path.relative_to("results")
-    return str(path.parent if path.name == "page.md" else path.with_suffix(""))
+    """The name of a page of results: of one that `launch.reproduce` made "Table 1, small"."""
+    if path.name != "page.md":
+        return path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+    name = re.sub(r"(?<=[a-z])(?=\d)", " ", path.parent.parent.name.replace("_", " "))
+    return f"{name.capitalize()}, {path.parent.name.replace('_', ' ')}"
 
 
 def use_own_shim(site: Path) -> None:
@@ -80,6 +100,23 @@ def use_own_shim(site: Path) -> None:
     for path in site.rglob("*.html"):
         copy = "../" * (len(path.relative_to(site).parts) - 1) + "javascripts/iframe-worker.js"
         path.write_text(SHIM.sub(copy, path.read_text("utf-8")), encoding="utf-8")
+
+
+def name_sources(site: Path, docs: Path) -> None:
+    """Ends each page with the path of its source in a clone, which the site has beside the page."""
+    for path in site.rglob("*.html"):
+        page = path.relative_to(site).with_suffix(".md")
+        source = ROOT / "docs" / page
+        if source.exists():
+            shutil.copyfile(source, site / page)
+            line = f'<a href="{page.name}"><code>docs/{page}</code></a>'
+        elif (docs / page).exists():  # of the API
+            line = f"<code>{page.stem.replace('.', '/')}</code>"
+        else:
+            continue
+        text = path.read_text("utf-8")
+        end = text.rindex("</article>")
+        path.write_text(f"{text[:end]}<p>Source: {line}</p>{text[end:]}", encoding="utf-8")
 
 
 def loaded_from_elsewhere(site: Path) -> list[str]:
@@ -111,6 +148,7 @@ def main(out: Path) -> None:
         # the site must load nothing from elsewhere before it replaces the old one
         site = Path(folder) / "site"
         use_own_shim(site)
+        name_sources(site, Path(folder) / "docs")
         if wrong := loaded_from_elsewhere(site):
             sys.exit("\n".join(wrong))
         shutil.rmtree(out, ignore_errors=True)

@@ -1,4 +1,5 @@
-# Trains: docs/cluster.md. --build-arg EXTRAS=cuda is for GPUs, EXTRAS=cpu,wandb adds a tracker.
+# The image conv-attention-train: docs/kubernetes.md. --build-arg EXTRAS=cuda is for GPUs, EXTRAS=tpu
+# for TPUs, EXTRAS=cpu,wandb adds a tracker.
 FROM python:3.13.9-slim-bookworm AS build
 WORKDIR /source
 COPY pyproject.toml README.md CHANGELOG.md LICENSE ./

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, missing_extra
 from common_jax.io import lock
 from common_jax.io.paths import expand_user
 from common_jax.io.storage import local_copy
@@ -151,10 +151,8 @@ def _explain(error: Exception, root: Path) -> str:
     """The reason why a dataset cannot be prepared, and the fix."""
     missing = re.search(r"No module named '(\w+)", str(error))
     if missing and missing[1] == "tensorflow":
-        return (
-            "TensorFlow is needed to prepare it, though not to read it: install the extra tf "
-            "(pip install 'conv-attention-jax[tf]'), or set data.dir to where it is prepared"
-        )
+        end = "; or set data.dir to where it is prepared"
+        return str(missing_extra("to be prepared, though not to be read, it", "tf", end))
     if missing:
         return f"the package {missing[1]} is needed to prepare it; install it"
     return (

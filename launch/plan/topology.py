@@ -33,7 +33,9 @@ def topology_devices(topology: str) -> Sequence[Any]:
     extra = "cuda" if gpu else "tpu"
     needed = "jax_cuda13_plugin" if gpu else "libtpu"
     if importlib.util.find_spec(needed) is None:
-        raise missing_extra(f"--topology {topology}:", extra, ", though no such device")
+        raise missing_extra(
+            f"--topology {topology}: its compiler", extra, "; the device need not be here"
+        )
     try:
         if gpu is None:
             return topologies.get_topology_desc(platform="tpu", topology_name=topology).devices

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common_jax.compare import evaluation_class
 from common_jax.config import from_values
-from common_jax.errors import UserError, error_context
+from common_jax.errors import PACKAGE, UserError, error_context
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import replace_bytes, writing
 from common_jax.io.json_files import parse_json
@@ -35,7 +35,6 @@ from launch.reproduce.table_file import Scale
 from launch.reproduce.trials import ROW
 from launch.trials.trials import Trial
 
-PACKAGE = "conv-attention-jax"
 _SHARED = (REFERENCES, SOURCES)  # endings
 _DAMAGED = (zipfile.BadZipFile, lzma.LZMAError, LookupError, ValueError, EOFError, OSError)
 _DATE = (1980, 1, 1, 0, 0, 0)

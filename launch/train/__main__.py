@@ -5,7 +5,7 @@ end scores the best on dev and test. The same command resumes an interrupted run
 config can be set: --config.model.head_window=1; --help --config FILE lists them.
 
 For a distributed run, start the command on all machines: under SLURM, Open MPI, Kubernetes or Cloud
-TPU, or with --coordinator, --num_processes and --process_id (docs/cluster.md).
+TPU, or with --coordinator, --num_processes and --process_id (docs/meshes.md).
 
 example:
   python -m launch.train --config configs/csan/quickstart.py

@@ -1,7 +1,7 @@
 """Runs the trials of a sweep on a Ray cluster, with Ray Tune.
 
 Each machine needs this project's packages, and the folders of the config, the data, the sweep and
-the prepared corpora under the same paths (docs/cluster.md).
+the prepared corpora under the same paths (docs/ray.md).
 """
 
 import itertools

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # in the order of the navigation: blocks use the runs of earlier pages
 _CONFIG = (ROOT / "mkdocs.yml").read_text("utf-8")
-NAV = re.findall(r"^ +- (?:\w+: )?(\w+\.md)$", _CONFIG, re.MULTILINE)
+NAV = re.findall(r"^ +- [^:\n]+: ([\w/]+\.md)$", _CONFIG, re.MULTILINE)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 PAGES += [ROOT / "docs" / name for name in [*NAV, "api/index.md"]]
 RESULTS = sorted((ROOT / "docs" / "results").rglob("*.md"))

@@ -7,7 +7,7 @@ import ast
 import importlib.util
 import re
 
-from tests.docs.manual import NAV, ROOT
+from tests.docs.manual import NAV, RESULTS, ROOT
 
 _SPEC = importlib.util.spec_from_file_location("build", ROOT / "docs" / "build.py")
 build = importlib.util.module_from_spec(_SPEC)
@@ -82,8 +82,24 @@ def test_each_module_stands_on_a_page_of_the_reference():
 
 
 def test_each_page_is_in_the_navigation():
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
-    assert pages == {*NAV}
+    docs = ROOT / "docs"
+    pages = {str(path.relative_to(docs)) for path in docs.rglob("*.md")}
+    added = {page for page in pages if page.startswith(("api/", "results/"))}
+    assert pages - added == {*NAV}
+
+
+def test_the_sidebar_has_names():
+    names = [name for entry in build.results_nav(RESULTS) for name in names_of(entry)]
+    assert {"CSAN", "Table 1, small", "Joey NMT"} <= {*names}
+    assert not [name for name in names if "/" in name or "_" in name]
+
+
+def names_of(entry):
+    """The names of an entry of the navigation and of those below it."""
+    for name, below in entry.items():
+        yield name
+        if isinstance(below, list):
+            yield from (found for one in below for found in names_of(one))
 
 
 def test_what_another_host_would_serve_is_found(tmp_path):

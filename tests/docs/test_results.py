@@ -16,6 +16,8 @@ import zipfile
 
 import pytest
 
+from benchmarks import pages
+from launch.pages import markdown
 from launch.reproduce import __main__ as reproduce
 from tests.docs.cells import TEXTS, Tables, mistakes, updated
 from tests.docs.digests import (
@@ -28,10 +30,11 @@ from tests.docs.digests import (
     wrong_lines,
 )
 
-UNCHECKED = ("performance", "mistakes")
-# docs/performance.md has sums and units that its raw files do not, docs/mistakes.md messages
-MANUAL = {*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / f"{n}.md" for n in UNCHECKED}
-PAGES = [ROOT / "README.md", *sorted(MANUAL), *sorted({*RESULTS.rglob("*.md")} - LISTS.keys())]
+# Two pages have sums and units that their raw files do not, docs/mistakes.md messages.
+UNCHECKED = {"performance.md", "mistakes.md", "results/planned.md"}
+MEASURED = sorted((RESULTS / "benchmarks").glob("*.md"))  # made again from their raw files
+MANUAL = {*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / name for name in UNCHECKED}
+PAGES = [ROOT / "README.md", *sorted(MANUAL - LISTS.keys() - {*MEASURED})]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 RAW_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 MARK = re.compile(r"<!-- raw: (.*?) -->")
@@ -83,6 +86,14 @@ def test_each_number_is_that_of_raw_files(path, tmp_path):
         pytest.skip("unchanged since it was made again; made at night")
     else:
         assert not wrong_lines(path, tmp_path)
+
+
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
+def test_a_page_of_measurements_is_that_of_its_raw_file(path):
+    report = pages.report(path.with_suffix(".json"))
+    text, pictures = markdown.to_markdown(report, f"{path.stem}_charts")
+    assert text == path.read_text("utf-8")
+    assert pictures.keys() == {file.name for file in path.parent.glob(f"{path.stem}_charts/*")}
 
 
 def test_archives_name_no_folder_of_the_machine():

@@ -54,7 +54,7 @@ def test_a_platform_that_is_not_there_is_one_line(platform):
     status, _, messages = ran({"JAX_PLATFORMS": platform}, "jax.devices()")
     (line,) = messages.splitlines()
     assert status == 2 and line.startswith(f"error: JAX_PLATFORMS={platform}: ")
-    assert (f"conv-attention-jax[{platform}]" in line) == (platform != "foo")
+    assert (f"needs the extra {platform} (" in line) == (platform != "foo")
 
 
 def test_names_of_files_and_texts_are_utf8_in_any_locale():

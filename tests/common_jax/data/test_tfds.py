@@ -63,7 +63,7 @@ def fails(name, folder, use=lambda dataset: None) -> str:
         ("phrasebook/xx", "; phrasebook has de-en, en-de, "),
         ("phrasebook/de-en:9.9.9", "cannot be loaded at version 9.9.9"),
         ("a//b", "data.tfds=a//b: Parsing builder name"),
-        ("phrasebook/needs-tensorflow", "install the extra tf"),
+        ("phrasebook/needs-tensorflow", "needs the extra tf"),
         ("phrasebook/needs-beam", "the package no_such_package is needed"),
     ],
 )

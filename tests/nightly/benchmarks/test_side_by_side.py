@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import qanet_pytorch, serve
+from benchmarks import pages, qanet_pytorch, serve
+from benchmarks.pages import summary
 from benchmarks.side_by_side import (
     Measure,
     Side,
@@ -18,7 +19,6 @@ from benchmarks.side_by_side import (
     environment,
     require_checkout,
     suite,
-    summary,
     with_equal_answers,
     write,
     write_batches,
@@ -97,7 +97,7 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
         (1, "suite"),
     ]
     assert all(row["units"] == 10 and len(row["seconds"]) == 4 for row in rows)
-    own, peer = summary(measures[0], rows)
+    own, peer = summary(rows, "token")
     assert own["suite, times as fast"] == 1
     assert all(sum(row["seconds"]) >= 4 * sleep[row["side"]] for row in rows)
     rate = {(row["round"], row["side"]): 10 / sum(row["seconds"]) for row in rows}
@@ -105,7 +105,7 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
     assert peer["suite, times as fast"] == pytest.approx(sum(ratios) / 2)
     assert peer["tokens a second"] == pytest.approx((rate[0, "peer"] + rate[1, "peer"]) / 2)
     write(tmp_path, "peers", rows, measures, ["The peer sleeps."], {"command": "peers"})
-    assert "- The peer sleeps." in (tmp_path / "peers.md").read_text()
+    assert "The peer sleeps." in (tmp_path / "peers.md").read_text()
     more = [{**row, "measure": "answers", "equal_answers": 0.75} for row in rows]
     measures.append(Measure("answers", "answer", BATCHES))
     write(tmp_path, "peers", more, measures, [], {"command": "later"})
@@ -158,7 +158,7 @@ def test_figures_are_percentiles_and_medians_over_rounds():
         {"round": n, "clients": 8, "side": "batches", **figures, "p50_ms": 10.0 * n}
         for n in range(3)
     ]
-    (row,) = serve.summary(rows)
+    (row,) = pages.served(rows)
     assert row == {"clients": 8, "side": "batches", **figures, "p50_ms": 10.0}
 
 

@@ -1,4 +1,4 @@
-"""The cost table of docs/attention.md, made from the raw file of `launch.bench attention`.
+"""The table of docs/results/attention_cost.md, made from the raw file of `launch.bench attention`.
 
 `python -m tests.nightly.docs.costs` writes it into the page.
 """
@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "attention.md"
+PAGE = ROOT / "docs" / "results" / "attention_cost.md"
 RAW = ROOT / "docs" / "results" / "bench_attention_cpu.json"
 COLUMNS = {
     "all tokens": "vanilla",

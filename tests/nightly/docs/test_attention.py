@@ -1,4 +1,4 @@
-"""docs/attention.md: its snippets against a reference, and its table against the raw file."""
+"""The snippets of attention in other models against a reference, and the table of its cost."""
 
 import json
 import sys
@@ -12,10 +12,11 @@ import pytest
 from common_jax import attention as library
 from common_jax.attention import api
 from common_jax.masks import Mask
-from tests.docs.manual import blocks
+from tests.docs.manual import ROOT, blocks
 from tests.nightly.docs import costs
 
-SNIPPETS = [block for block in blocks(costs.PAGE) if block.language == "python"]
+PAGES = [ROOT / "docs" / name for name in ("attention.md", "appendix/frameworks.md")]
+SNIPPETS = [block for page in PAGES for block in blocks(page) if block.language == "python"]
 
 
 def reference(query, key, value, mask=None, bias=None, **options):

@@ -4,7 +4,6 @@ import ast
 import json
 import subprocess
 import sys
-import tomllib
 
 import pytest
 
@@ -59,22 +58,11 @@ def tagged(cells, tag):
     return "".join(cell["source"])
 
 
-def test_it_opens_in_colab_and_installs_the_package_first(notebook):
-    path, cells = notebook
-    source = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
-    project = source.removeprefix("https://github.com/")
-    link = f"https://colab.research.google.com/github/{project}/blob/main"
-    assert f"]({link}/{path.relative_to(ROOT)})" in "".join(cells[0]["source"])
-    assert next(cell for cell in cells if cell["cell_type"] == "code") is cells[1]
-    assert tagged(cells, "install") == f"%pip install --quiet git+{source}"
-
-
 def test_it_has_no_outputs_and_its_code_can_be_parsed(notebook):
     _, cells = notebook
     for cell in (cell for cell in cells if cell["cell_type"] == "code"):
         assert cell["outputs"] == [] and cell["execution_count"] is None
-        if "install" not in cell["metadata"].get("tags", ()):
-            ast.parse("".join(cell["source"]))
+        ast.parse("".join(cell["source"]))
 
 
 def test_the_step_of_the_wheel_sets_its_parameters(notebook):

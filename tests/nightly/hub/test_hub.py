@@ -146,7 +146,7 @@ def test_without_the_extra_is_one_line(folder, monkeypatch, capsys):
     find = importlib.util.find_spec
     missing = lambda name: None if name == "huggingface_hub" else find(name)
     monkeypatch.setattr(hub_names.importlib.util, "find_spec", missing)
-    words = r"needs? the extra hub \(pip install 'conv-attention-jax\[hub\]'\)"
+    words = r"needs? the extra hub \(.*hub.*\)"
     line = commands.fails(monkeypatch, capsys, ["--model", f"{NAME}@main"], predict.main)
     assert re.search(words, line)
     argv = ["--workdir", str(folder / "run"), "--out", str(folder / "x"), "--push", NAME]

@@ -6,7 +6,7 @@ final evaluation until its last files. The phase that a kill has hit is read fro
 afterwards. It takes 20 to 30 minutes on two cores; the environment variable KILLS=4 reduces the
 kills of each run:
 
-  uv run pytest tests/nightly/launch/test_kill.py -n 0 -s
+  uv run --group dev pytest -m '' tests/nightly/launch/test_kill.py -n 0 -s
 
 tests/common_jax/training/test_loop.py tests every kind of stop in one process.
 """

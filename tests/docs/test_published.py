@@ -1,0 +1,63 @@
+"""Nothing but docs/releasing.md names what is not published: an address, a badge, an image."""
+
+import re
+import subprocess
+import tomllib
+
+import pytest
+
+from tests.docs.manual import ROOT
+
+NAME = "conv-attention"
+# What a release fills in, docs/releasing.md, and this test.
+EXEMPT = {"docs/releasing.md", "tests/docs/test_published.py", "uv.lock"}
+PUBLISHED = re.compile(
+    rf"https?://[^\s)\"']*{NAME}"  # an address of this project
+    rf"|\b(?:git@|git\+\S*){NAME}"
+    rf"|pip install (?:--?\w+ )*['\"]?{NAME}"  # or its package on an index
+    r"|badge\.svg|img\.shields\.io|colab\.research|colab-badge"
+    rf"|(?:ghcr\.io|docker\.io|quay\.io)/|docker (?:pull|run [^`\n]*) (?!REGISTRY/){NAME}(?!-serve)"
+    rf"|(?<!REGISTRY/)(?<!HOST#)\b{NAME}-train:\d"
+)
+
+
+def texts():
+    """The text files of the repository, by name."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    names = listed.stdout.split("\0") if listed.returncode == 0 else []
+    for name in names or [str(path.relative_to(ROOT)) for path in ROOT.glob("*.*")]:
+        if name and name not in EXEMPT and (ROOT / name).is_file():
+            try:
+                yield name, (ROOT / name).read_text("utf-8")
+            except UnicodeDecodeError:
+                continue
+
+
+def test_nothing_names_what_is_not_published():
+    found = {name: match[0] for name, text in texts() if (match := PUBLISHED.search(text))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[CI](https://github.com/conv-attention-jax/conv-attention-jax)",
+        "pip install 'conv-attention-jax[serve]'",
+        "%pip install --quiet git+https://github.com/a/conv-attention-jax",
+        "![](https://img.shields.io/badge/x)",
+        "docker pull ghcr.io/me/image",
+        "docker run --rm conv-attention",
+    ],
+)
+def test_a_published_name_is_found(line):
+    assert PUBLISHED.search(line)
+
+
+def test_the_package_has_no_addresses():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "urls" not in project["project"]
+    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    readme = (ROOT / hook["fragments"][0]["path"]).read_text()
+    for rule in hook["substitutions"]:
+        readme = re.sub(rule["pattern"], rule["replacement"], readme)
+    assert not re.search(r"\]\((?!https?:)", readme)
