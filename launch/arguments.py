@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from common_jax.errors import UserError
 from common_jax.io.paths import AnyPath, as_path, disk_path
-from common_jax.io.storage import folder_of
 from launch.cli import spelled
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def folder(text: str) -> AnyPath:
 
 def output_file(text: str) -> AnyPath:
     """Argument type: a file that can be written in a folder that exists."""
+    from common_jax.io.storage import folder_of  # not for --help
+
     path = as_path(text)
     if obstacle := folder_of(path.parent).obstacle(path.name):
         raise argparse.ArgumentTypeError(obstacle)

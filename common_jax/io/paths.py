@@ -11,7 +11,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from common_jax.errors import UserError
-from common_jax.fields import named_class
 
 if TYPE_CHECKING:
     AnyPath = Path  # whose methods `BucketPath` has
@@ -40,6 +39,8 @@ def as_path(path: str | os.PathLike[str]) -> AnyPath:
     if (match := _SCHEME.match(text)) is None:
         return Path(text)
     if _BUCKET.match(text):
+        from common_jax.fields import named_class
+
         bucket_path = named_class(_BUCKET_PATH, PurePath, "bucket")  # imported only when needed
         return bucket_path(text.rstrip("/"))
     scheme = match[1].lower()
