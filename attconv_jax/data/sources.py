@@ -19,14 +19,14 @@ from common_jax.data.corpus import recorded_identity
 from common_jax.data.layouts import PAIRS, RANKING, TEXTS
 from common_jax.data.object_rows import ObjectTable
 from common_jax.data.prepared import Split
-from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
+from common_jax.data.questions import QuestionTable, QuestionTables, read_tables
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
 from common_jax.fields import join_list
 from common_jax.inputs import Annotations
 from common_jax.io.files import find_files, names_in
 from common_jax.text.cleaning import clean
-from common_jax.text.squad import Squad, read_squad
+from common_jax.text.squad import Squad, is_squad, read_squad
 from common_jax.text.word_tokenizer import ENGLISH, Rule
 
 if TYPE_CHECKING:
