@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from common_jax.attention.dense import einsum
 from common_jax.convolution import Convolution
-from common_jax.layers import Dense, Dropout
+from common_jax.layers import Dense, Dropout, einsum
 from common_jax.masks import MASKED, masked_softmax
 from common_jax.pieces import join, map_pieces, split
 from common_jax.scopes import scope

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.attention.dense import einsum
-from common_jax.layers import add_bias, product
+from common_jax.layers import add_bias, einsum, product
 from common_jax.sharding import gathered, platform, spread
 
 _AXES = ("embed", "mlp")

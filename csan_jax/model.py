@@ -19,15 +19,8 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import (
-    Dropout,
-    FeedForward,
-    LayerNorm,
-    MultiHeadAttention,
-    ProjectedKV,
-    product,
-    sinusoids,
-)
+from common_jax.attention.layers import MultiHeadAttention, ProjectedKV
+from common_jax.layers import Dropout, FeedForward, LayerNorm, product, sinusoids
 from common_jax.masks import Mask, padding, positions, segments
 from common_jax.scopes import scope
 from common_jax.sharding import gathered, spread

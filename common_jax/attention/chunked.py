@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from common_jax.attention.dense import einsum, heads_first
+from common_jax.attention.dense import heads_first
 from common_jax.attention.request import Form, Request
+from common_jax.layers import einsum
 from common_jax.masks import MASKED, Mask
 from common_jax.pieces import map_pieces
 

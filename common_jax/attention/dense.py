@@ -5,7 +5,6 @@ their values (8), and one softmax over all tokens and heads of that area (9). Wi
 area and no window it is Equation 2.
 """
 
-import functools
 from collections.abc import Sequence
 
 import jax
@@ -16,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from common_jax.attention.bias import Bias
 from common_jax.attention.request import Form, Request
 from common_jax.dropout import dropout
+from common_jax.layers import einsum
 from common_jax.masks import MASKED, head_table
 
 
@@ -101,37 +101,6 @@ def attend(
 
     out = jnp.where(has_key, summed / total, 0).astype(query.dtype)
     return out, jnp.where(has_key, exponentials / total, 0)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def einsum(equation: str, a: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
-    """`jnp.einsum` of two arrays of one dtype, summed in float32; the products of its backward pass
-    have factors of that dtype too. A CPU, which lacks some products of bfloat16 with a float32
-    result, converts the factors to float32."""
-    narrow = functools.partial(jnp.einsum, equation, preferred_element_type=jnp.float32)
-    if a.dtype == jnp.float32:
-        return narrow(a, b)
-
-    def wide(a: Array, b: Array) -> Array:
-        return narrow(a.astype(jnp.float32), b.astype(jnp.float32))
-
-    return jax.lax.platform_dependent(a, b, cpu=wide, default=narrow)
-
-
-def _einsum_forward(equation, a, b):
-    return einsum(equation, a, b), (a, b)
-
-
-def _einsum_backward(equation, factors, cotangent):
-    a, b = factors
-    left, right, out = equation.replace("->", ",").split(",")
-    cotangent = cotangent.astype(a.dtype)
-    d_a = einsum(f"{out},{right}->{left}", cotangent, b)
-    d_b = einsum(f"{out},{left}->{right}", cotangent, a)
-    return d_a.astype(a.dtype), d_b.astype(b.dtype)
-
-
-einsum.defvjp(_einsum_forward, _einsum_backward)
 
 
 def head_halo(

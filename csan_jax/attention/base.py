@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import flax.linen as nn
 
+from common_jax.attention.layers import SelfAttention
 from common_jax.fields import Choice, require
-from common_jax.layers import SelfAttention
 from common_jax.masks import Mask, causal
 
 Layer = TypeVar("Layer", bound=nn.Module)
@@ -46,7 +46,7 @@ class AttentionSettings:
         """A layer of attention with these settings.
 
         Args:
-          layer_class: `common_jax.layers.SelfAttention`, `MultiHeadAttention` or a subclass.
+          layer_class: a class of `common_jax.attention.layers`, or a subclass.
           fields: the subclass's, or those that differ from the settings.
         """
         settings: dict[str, Any] = {
@@ -109,7 +109,7 @@ class EncoderAttention(Choice):
     def module(self, settings: AttentionSettings) -> nn.Module:
         """One layer's attention: (x [B, T, D], mask, *, train) -> [B, T, D], without the residual
         connection, and `weights(x, mask)` -> [B, H, T, N, T]. Usually a subclass of
-        `common_jax.layers.SelfAttention` whose `bias` adds to the scores."""
+        `common_jax.attention.layers.SelfAttention` whose `bias` adds to the scores."""
         return settings.layer(SelfAttention)
 
     def before(self, settings: AttentionSettings) -> nn.Module | None:

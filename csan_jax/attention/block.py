@@ -19,9 +19,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from common_jax.attention.dense import einsum
+from common_jax.attention.layers import SelfAttention
 from common_jax.fields import size
-from common_jax.layers import Dense, SelfAttention
+from common_jax.layers import Dense, einsum
 from common_jax.masks import Mask, masked_softmax, segments, segments_meet, token_window, valid
 from csan_jax.attention.base import AttentionSettings, EncoderAttention
 

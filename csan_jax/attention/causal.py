@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from common_jax.layers import ProjectedKV, SelfAttention
+from common_jax.attention.layers import ProjectedKV, SelfAttention
 from common_jax.pytrees import pytree
 from csan_jax.attention.base import AttentionSettings, DecoderAttention
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from common_jax.attention import Bias
+from common_jax.attention.layers import SelfAttention
 from common_jax.fields import require
-from common_jax.layers import SelfAttention
 from common_jax.masks import Mask
 from common_jax.pytrees import pytree
 from csan_jax.attention.base import AttentionSettings, EncoderAttention

@@ -27,10 +27,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from common_jax.attention.layers import SelfAttention
 from common_jax.convolution import convolution_class
 from common_jax.dropout import drop, keep_mask
 from common_jax.fields import odd, require, size
-from common_jax.layers import DROPOUT, FeedForward, LayerNorm, SelfAttention, sinusoids
+from common_jax.layers import DROPOUT, FeedForward, LayerNorm, sinusoids
 from common_jax.masks import padding
 from common_jax.sharding import spread
 from common_jax.stack import Stack

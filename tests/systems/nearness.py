@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from common_jax.attention import Bias
+from common_jax.attention.layers import SelfAttention
 from common_jax.fields import require
-from common_jax.layers import SelfAttention
 from common_jax.masks import Mask, valid
 from csan_jax.attention.base import EncoderAttention
 
