@@ -7,12 +7,12 @@ from pathlib import Path
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.object_rows import ObjectTable, read_scalar
-from common_jax.data.questions import QuestionTable, is_squad, read_tables
+from common_jax.data.questions import QuestionTable, read_tables
 from common_jax.data.tables import named_rows
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.json_files import Node, filled_lines, has_one_value, read_json
-from common_jax.text.squad import IMPOSSIBLE, is_impossible, question_id
+from common_jax.text.squad import IMPOSSIBLE, is_impossible, is_squad, question_id
 from qanet_jax.score import is_adversarial, score_squad
 
 _IDS = ("id", "qid")  # as in tables of questions

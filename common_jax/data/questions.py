@@ -8,7 +8,6 @@ the passage exactly once; in a table of texts they are JSON, or the text of the 
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from common_jax.bad_examples import BadExamples
@@ -17,8 +16,7 @@ from common_jax.data.object_rows import READERS, Reader, parent
 from common_jax.data.tables import Row, Table
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.io.files import ending
-from common_jax.io.json_files import Node, has_one_value
+from common_jax.io.json_files import Node
 from common_jax.text.squad import Squad, SquadRow, read_squad_rows
 
 STARTS = "answer_start"  # the column beside texts of answers
@@ -89,11 +87,6 @@ class QuestionTables:
 
     def identity(self) -> Any:
         return [table.identity() for table in self.shards]
-
-
-def is_squad(path: Path) -> bool:
-    """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
-    return ending(path) == "json" and has_one_value(path)
 
 
 def read_tables(
