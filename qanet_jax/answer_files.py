@@ -7,12 +7,12 @@ from pathlib import Path
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.object_rows import ObjectTable, read_scalar
-from common_jax.data.questions import QuestionTable, is_squad, read_tables
+from common_jax.data.questions import QuestionTable, QuestionTables
 from common_jax.data.tables import named_rows
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.json_files import Node, filled_lines, has_one_value, read_json
-from common_jax.text.squad import IMPOSSIBLE, is_impossible, question_id
+from common_jax.text.squad import IMPOSSIBLE, is_impossible, is_squad, question_id
 from qanet_jax.score import is_adversarial, score_squad
 
 _IDS = ("id", "qid")  # as in tables of questions
@@ -48,7 +48,7 @@ def _read_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
     """The texts of the answers by question id, and the number of impossible questions."""
     if not is_squad(Path(path)):
         bad_examples = BadExamples("error", option="")
-        squad = read_tables([QuestionTable(Path(path))], bad_examples)
+        squad = QuestionTables((QuestionTable(Path(path)),)).read(bad_examples)
         golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
         impossible = bad_examples.counts.get(IMPOSSIBLE, {"count": 0})["count"]
     else:

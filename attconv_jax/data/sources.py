@@ -7,11 +7,11 @@ questions about passages (`attconv_jax.data.selection`), or from tables of quest
 import dataclasses
 import functools
 import logging
+import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attconv_jax.data import LABELS, selection
 from attconv_jax.data.labels import LabelReader
 from common_jax.bad_examples import BadExamples
 from common_jax.data import sources, tables
@@ -19,14 +19,12 @@ from common_jax.data.corpus import recorded_identity
 from common_jax.data.layouts import PAIRS, RANKING, TEXTS
 from common_jax.data.object_rows import ObjectTable
 from common_jax.data.prepared import Split
-from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
 from common_jax.fields import join_list
 from common_jax.inputs import Annotations
 from common_jax.io.files import find_files, names_in
 from common_jax.text.cleaning import clean
-from common_jax.text.squad import Squad, read_squad
 from common_jax.text.word_tokenizer import ENGLISH, Rule
 
 if TYPE_CHECKING:
@@ -144,46 +142,6 @@ def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
 
 
 @dataclasses.dataclass(frozen=True)
-class Selection(sources.FileSource):
-    """The questions of a file of SQuAD's format, each with all sentences of its passage.
-
-    Attributes:
-      rule: of words, by which sentences end.
-    """
-
-    rule: Rule = ENGLISH
-
-    def identity(self) -> Any:
-        return [super().identity(), selection.IDENTITY]
-
-    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        squad = read_squad(self.path, bad_examples, f"{self.place}:")
-        return _candidates(squad, self.place, self.rule)
-
-
-@dataclasses.dataclass(frozen=True)
-class SelectionTables(QuestionTables):
-    """As `Selection`, of a table's shards with a question in each row."""
-
-    rule: Rule = ENGLISH
-
-    def identity(self) -> Any:
-        return [super().identity(), selection.IDENTITY]
-
-    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        squad = read_tables(self.shards, bad_examples, f"{self.place}:")
-        return _candidates(squad, self.place, self.rule)
-
-
-def _candidates(squad: Squad, place: str, rule: Rule) -> Iterator[Example]:
-    for question, sentence, right in selection.candidates(squad, rule):
-        label = LABELS[right]
-        group = squad.articles[question.context]
-        location = f"{place}: question {question.id}"
-        yield Example((question.text, sentence), label, group, location, question.id)
-
-
-@dataclasses.dataclass(frozen=True)
 class Records(sources.Records):
     """A split of a dataset of TensorFlow Datasets.
 
@@ -282,17 +240,14 @@ def _sources(
     config: "DataConfig", shards: Sequence[Path], annotated: bool, rule: Rule
 ) -> list[Source]:
     """The sources of the files of a name."""
-    ranking = config.format == "ranking"
-    if ranking and all(map(is_squad, shards)):
-        return [Selection(path, rule) for path in shards]
     options: Any = dict(format_name=config.format, reads_all=annotated)
     options |= dict(labels=config.names, ignored=config.ignored_names)
     options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
     layouts = _LAYOUTS[config.format]
     columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
-    if ranking and not columns and not tables_of_texts[0].is_known:
-        questions = tuple(QuestionTable(path, quotes=config.quotes) for path in shards)
-        if questions[0].is_known:
-            return [SelectionTables(questions, rule)]
+    if config.format == "ranking":
+        questions_of = pkgutil.resolve_name("attconv_jax.data.selection:questions_of")
+        if questions := questions_of(tables_of_texts, rule):
+            return list(questions)
     return [*tables_of_texts]

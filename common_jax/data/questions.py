@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from common_jax.bad_examples import BadExamples
+from common_jax.columns import Quotes
 from common_jax.data.layouts import QUESTIONS, Layout
 from common_jax.data.object_rows import READERS, Reader, parent
 from common_jax.data.tables import Row, Table
 from common_jax.errors import UserError
 from common_jax.fields import require
-from common_jax.io.files import ending
-from common_jax.io.json_files import Node, has_one_value
+from common_jax.io.json_files import Node
 from common_jax.text.squad import Squad, SquadRow, read_squad_rows
 
 STARTS = "answer_start"  # the column beside texts of answers
@@ -79,9 +79,14 @@ class QuestionTable(Table):
 
 @dataclasses.dataclass(frozen=True)
 class QuestionTables:
-    """The shards of a table, as one source of examples."""
+    """The shards of a table, as one source of examples.
+
+    Attributes:
+      unnamed: the start of the id of a question without one, which is its number.
+    """
 
     shards: tuple[QuestionTable, ...]
+    unnamed: str = ""
 
     @property
     def place(self) -> str:
@@ -90,24 +95,21 @@ class QuestionTables:
     def identity(self) -> Any:
         return [table.identity() for table in self.shards]
 
+    def read(self, bad_examples: BadExamples) -> Squad:
+        rows = (row for table in self.shards for row in table.questions(bad_examples))
+        named = (
+            row if row.id else row._replace(id=f"{self.unnamed}{number}")
+            for number, row in enumerate(rows, start=1)
+        )
+        return read_squad_rows(named, bad_examples)
 
-def is_squad(path: Path) -> bool:
-    """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
-    return ending(path) == "json" and has_one_value(path)
 
-
-def read_tables(
-    tables: Sequence[QuestionTable], bad_examples: BadExamples, unnamed: str = ""
-) -> Squad:
-    """The questions of one table or of its shards.
-
-    Args:
-      unnamed: the start of the id of a question without one, which is its number.
-    """
-    rows = (row for table in tables for row in table.questions(bad_examples))
-    numbered = enumerate(rows, start=1)
-    named = (row if row.id else row._replace(id=f"{unnamed}{number}") for number, row in numbered)
-    return read_squad_rows(named, bad_examples)
+def question_tables(
+    paths: Sequence[Path], columns: Mapping[str, int | str], quotes: Quotes, unnamed: str
+) -> QuestionTables:
+    """The source of a table's shards; `columns` and `quotes` as of `Table`."""
+    tables = tuple(QuestionTable(path, columns=columns, quotes=quotes) for path in paths)
+    return QuestionTables(tables, unnamed)
 
 
 def _question(row: Row) -> SquadRow:

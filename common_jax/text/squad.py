@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, writing
-from common_jax.io.json_files import Node, read_json
+from common_jax.io.files import ending
+from common_jax.io.json_files import Node, has_one_value, read_json
 from common_jax.text.cleaning import clean
 
 REPEATED = "an id that an earlier question has"  # a reason for rejection
@@ -120,6 +121,11 @@ def read_squad(path: str | Path, bad_examples: BadExamples, unnamed: str = "") -
                 if question := bad_examples.parse(_question, node, name):
                     builder.question(*question, context, node.place)
     return builder.finish()
+
+
+def is_squad(path: Path) -> bool:
+    """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
+    return ending(path) == "json" and has_one_value(path)
 
 
 class SquadRow(NamedTuple):

@@ -16,7 +16,6 @@ from common_jax.bad_examples import BadExamples
 from common_jax.columns import Quotes, parse_columns
 from common_jax.data.layouts import Layout
 from common_jax.data.object_rows import Reader
-from common_jax.data.questions import is_squad
 from common_jax.data.table_format import ENDINGS
 from common_jax.data.tables import Table
 from common_jax.deploy.answer import Answer
@@ -26,6 +25,7 @@ from common_jax.errors import Location, UserError
 from common_jax.fields import require
 from common_jax.io.files import decode_line, ending, lines_of, read_raw_lines
 from common_jax.io.json_files import read_json
+from common_jax.text.squad import is_squad
 
 ERROR = "error"  # the field and the column with the reason
 COLUMNS = "--columns"

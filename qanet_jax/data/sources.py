@@ -10,10 +10,9 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data import prepared, sources
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.holdout import ShuffledGroups
-from common_jax.data.questions import QuestionTable, QuestionTables, is_squad, read_tables
 from common_jax.data.sources import Generator, Sources, find_source
 from common_jax.io.files import find_file, find_files, names_in
-from common_jax.text.squad import REPEATED, Squad, read_squad, read_squad_dataset
+from common_jax.text.squad import REPEATED, Squad, is_squad, read_squad, read_squad_dataset
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Golds, Split
 
@@ -70,17 +69,20 @@ class File(sources.FileSource):
 
 
 @dataclasses.dataclass(frozen=True)
-class Tables(QuestionTables):
-    """The shards of a table, with a question in each row.
+class Questions:
+    """The questions of another source, as the content of a split."""
 
-    Attributes:
-      unnamed: as of `read_tables`.
-    """
+    source: sources.Source[Squad]
 
-    unnamed: str = ""
+    @property
+    def place(self) -> str:
+        return self.source.place
+
+    def identity(self) -> Any:
+        return self.source.identity()
 
     def read(self, bad_examples: BadExamples) -> Content:
-        return Content(read_tables(self.shards, bad_examples, self.unnamed))
+        return Content(self.source.read(bad_examples))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,6 +199,6 @@ def _files(config: "DataConfig", folder: Path, name: str, split: Split, several:
         unnamed = [f"{path.name}:" if several or len(paths) > 1 else "" for path in paths]
         files = tuple(map(File, paths, unnamed))
         return files[0] if len(files) == 1 else Files(files, distinct=True)
-    options: Any = {"columns": config.columns_by_field, "quotes": config.quotes}
-    tables = tuple(QuestionTable(path, **options) for path in paths)
-    return Tables(tables, f"{paths[0].name}:" if several else "")
+    tables_of = pkgutil.resolve_name("common_jax.data.questions:question_tables")
+    start = f"{paths[0].name}:" if several else ""
+    return Questions(tables_of(paths, config.columns_by_field, config.quotes, start))
