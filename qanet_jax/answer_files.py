@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.object_rows import ObjectTable, read_scalar
-from common_jax.data.questions import QuestionTable, QuestionTables
+from common_jax.data.questions import QuestionTable, read_tables
 from common_jax.data.tables import named_rows
 from common_jax.errors import UserError
 from common_jax.fields import require
@@ -48,7 +48,7 @@ def _read_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
     """The texts of the answers by question id, and the number of impossible questions."""
     if not is_squad(Path(path)):
         bad_examples = BadExamples("error", option="")
-        squad = QuestionTables((QuestionTable(Path(path)),)).read(bad_examples)
+        squad = read_tables([QuestionTable(Path(path))], bad_examples)
         golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
         impossible = bad_examples.counts.get(IMPOSSIBLE, {"count": 0})["count"]
     else:

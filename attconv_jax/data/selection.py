@@ -7,86 +7,18 @@ not with its 105,980 of SQuAD's dev, ten a passage.
 """
 
 import bisect
-import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from attconv_jax.data import LABELS
-from attconv_jax.data.sources import Example, Source
-from common_jax.bad_examples import BadExamples
-from common_jax.data import sources
 from common_jax.data.corpus import recorded_identity
-from common_jax.data.questions import QuestionTables, question_tables
-from common_jax.data.tables import Table
 from common_jax.text.sentence_splitter import split_after_marks
-from common_jax.text.squad import Answer, Question, Squad, is_squad, read_squad
+from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.word_tokenizer import ENGLISH, Rule, lift_time_limit
 
-# Identifies the output of `candidates` in fingerprints.
+# Identifies the output of `candidates` in fingerprints (`attconv_jax.data.sources`).
 IDENTITY = recorded_identity(
     2207, "331988c95e85c310ecea15db26339067ee010b43499cca76bec0f807b2839e49"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Selection(sources.FileSource):
-    """The questions of a file of SQuAD's format, each with all sentences of its passage.
-
-    Attributes:
-      rule: of words, by which sentences end.
-    """
-
-    rule: Rule = ENGLISH
-
-    def identity(self) -> Any:
-        return [super().identity(), IDENTITY]
-
-    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        squad = read_squad(self.path, bad_examples, f"{self.place}:")
-        return _candidates(squad, self.place, self.rule)
-
-
-@dataclasses.dataclass(frozen=True)
-class SelectionTables:
-    """As `Selection`, of a table's shards with a question in each row."""
-
-    tables: QuestionTables
-    rule: Rule = ENGLISH
-
-    @property
-    def place(self) -> str:
-        return self.tables.place
-
-    def identity(self) -> Any:
-        return [self.tables.identity(), IDENTITY]
-
-    def read(self, bad_examples: BadExamples) -> Iterator[Example]:
-        return _candidates(self.tables.read(bad_examples), self.place, self.rule)
-
-
-def _candidates(squad: Squad, place: str, rule: Rule) -> Iterator[Example]:
-    for question, sentence, right in candidates(squad, rule):
-        label = LABELS[right]
-        group = squad.articles[question.context]
-        location = f"{place}: question {question.id}"
-        yield Example((question.text, sentence), label, group, location, question.id)
-
-
-def questions_of(tables: Sequence[Table], rule: Rule) -> Sequence[Source]:
-    """The sources of the shards of a name if they have questions about passages; else none.
-
-    Args:
-      tables: the shards, as tables of questions and sentences.
-    """
-    paths = [table.path for table in tables]
-    if all(map(is_squad, paths)):
-        return [Selection(path, rule) for path in paths]
-    if not tables[0].columns and not tables[0].is_known:
-        unnamed = f"{', '.join(map(str, paths))}:"
-        questions = question_tables(paths, {}, tables[0].quotes, unnamed)
-        if questions.shards[0].is_known:
-            return [SelectionTables(questions, rule)]
-    return []
 
 
 class Candidate(NamedTuple):

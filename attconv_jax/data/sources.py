@@ -1,7 +1,7 @@
 """Sources of labelled texts: files, TensorFlow Datasets, or the generator.
 
 Pairs and reviews are tables of any format (`common_jax.data.tables`). Ranked sentences are from
-questions about passages (`attconv_jax.data.selection`), or from tables of questions and sentences.
+questions about passages (`attconv_jax.data.passages`), or from tables of questions and sentences.
 """
 
 import dataclasses
@@ -247,7 +247,6 @@ def _sources(
     columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
     if config.format == "ranking":
-        questions_of = pkgutil.resolve_name("attconv_jax.data.selection:questions_of")
-        if questions := questions_of(tables_of_texts, rule):
-            return list(questions)
+        selections = pkgutil.resolve_name("attconv_jax.data.passages:selections")
+        return selections(config, shards, rule, tables_of_texts[0]) or [*tables_of_texts]
     return [*tables_of_texts]

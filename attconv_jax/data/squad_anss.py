@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attconv_jax.data import LABELS
-from attconv_jax.data.selection import Selection
+from attconv_jax.data.passages import Selection
 from attconv_jax.data.sources import Example
 from common_jax.bad_examples import BadExamples, summary
 from common_jax.data.holdout import ShuffledGroups

@@ -8,11 +8,9 @@ the passage exactly once; in a table of texts they are JSON, or the text of the 
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from common_jax.bad_examples import BadExamples
-from common_jax.columns import Quotes
 from common_jax.data.layouts import QUESTIONS, Layout
 from common_jax.data.object_rows import READERS, Reader, parent
 from common_jax.data.tables import Row, Table
@@ -79,14 +77,9 @@ class QuestionTable(Table):
 
 @dataclasses.dataclass(frozen=True)
 class QuestionTables:
-    """The shards of a table, as one source of examples.
-
-    Attributes:
-      unnamed: the start of the id of a question without one, which is its number.
-    """
+    """The shards of a table, as one source of examples."""
 
     shards: tuple[QuestionTable, ...]
-    unnamed: str = ""
 
     @property
     def place(self) -> str:
@@ -95,21 +88,19 @@ class QuestionTables:
     def identity(self) -> Any:
         return [table.identity() for table in self.shards]
 
-    def read(self, bad_examples: BadExamples) -> Squad:
-        rows = (row for table in self.shards for row in table.questions(bad_examples))
-        named = (
-            row if row.id else row._replace(id=f"{self.unnamed}{number}")
-            for number, row in enumerate(rows, start=1)
-        )
-        return read_squad_rows(named, bad_examples)
 
+def read_tables(
+    tables: Sequence[QuestionTable], bad_examples: BadExamples, unnamed: str = ""
+) -> Squad:
+    """The questions of one table or of its shards.
 
-def question_tables(
-    paths: Sequence[Path], columns: Mapping[str, int | str], quotes: Quotes, unnamed: str
-) -> QuestionTables:
-    """The source of a table's shards; `columns` and `quotes` as of `Table`."""
-    tables = tuple(QuestionTable(path, columns=columns, quotes=quotes) for path in paths)
-    return QuestionTables(tables, unnamed)
+    Args:
+      unnamed: the start of the id of a question without one, which is its number.
+    """
+    rows = (row for table in tables for row in table.questions(bad_examples))
+    numbered = enumerate(rows, start=1)
+    named = (row if row.id else row._replace(id=f"{unnamed}{number}") for number, row in numbered)
+    return read_squad_rows(named, bad_examples)
 
 
 def _question(row: Row) -> SquadRow:

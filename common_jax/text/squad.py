@@ -90,6 +90,11 @@ class Dataset(Protocol):
         ...
 
 
+def is_squad(path: Path) -> bool:
+    """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
+    return ending(path) == "json" and has_one_value(path)
+
+
 def read_squad(path: str | Path, bad_examples: BadExamples, unnamed: str = "") -> Squad:
     """Reads a JSON file of SQuAD's format, plain or compressed; other fields are ignored.
 
@@ -121,11 +126,6 @@ def read_squad(path: str | Path, bad_examples: BadExamples, unnamed: str = "") -
                 if question := bad_examples.parse(_question, node, name):
                     builder.question(*question, context, node.place)
     return builder.finish()
-
-
-def is_squad(path: Path) -> bool:
-    """Whether a file is JSON of SQuAD's form, which any JSON that is no table is taken for."""
-    return ending(path) == "json" and has_one_value(path)
 
 
 class SquadRow(NamedTuple):

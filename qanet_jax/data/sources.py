@@ -69,23 +69,6 @@ class File(sources.FileSource):
 
 
 @dataclasses.dataclass(frozen=True)
-class Questions:
-    """The questions of another source, as the content of a split."""
-
-    source: sources.Source[Squad]
-
-    @property
-    def place(self) -> str:
-        return self.source.place
-
-    def identity(self) -> Any:
-        return self.source.identity()
-
-    def read(self, bad_examples: BadExamples) -> Content:
-        return Content(self.source.read(bad_examples))
-
-
-@dataclasses.dataclass(frozen=True)
 class Files(Sources[Content]):
     """Several files of questions.
 
@@ -199,6 +182,5 @@ def _files(config: "DataConfig", folder: Path, name: str, split: Split, several:
         unnamed = [f"{path.name}:" if several or len(paths) > 1 else "" for path in paths]
         files = tuple(map(File, paths, unnamed))
         return files[0] if len(files) == 1 else Files(files, distinct=True)
-    tables_of = pkgutil.resolve_name("common_jax.data.questions:question_tables")
-    start = f"{paths[0].name}:" if several else ""
-    return Questions(tables_of(paths, config.columns_by_field, config.quotes, start))
+    tables_of = pkgutil.resolve_name("qanet_jax.data.tables:tables_of")
+    return tables_of(config, paths, f"{paths[0].name}:" if several else "")
