@@ -345,9 +345,7 @@ def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
     (tmp_path / "y.csv").write_bytes(yelp_review_full(REVIEWS))
     schema = schema_of(1, False, escaped_breaks=True)
     predicted = file_records(tmp_path / "y.csv", "text=2", schema).rows
-    assert [record.input.value["text"] for record in predicted] == [
-        text for _, text in REVIEWS
-    ]
+    assert [record.input.value["text"] for record in predicted] == [text for _, text in REVIEWS]
 
 
 PASSAGE = {"context": "a", "question": "b"}
