@@ -50,7 +50,7 @@ class Sweep:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows of results.csv: values, seed, state, metrics."""
-        return result_rows(self.trials, self.statuses)
+        return result_rows(self.trials)
 
     @property
     def unfinished(self) -> list[Trial]:
@@ -95,7 +95,7 @@ class Sweep:
         results = self.folder / "results.csv"
         with messages():
             train_trials(self.trials, results, executor or Executor(), self.folder)
-        write_results(results, self.trials, self.statuses)
+        write_results(results, self.trials)
 
     def write_figure(self) -> None:
         """Writes figure.png and figure.svg; raises ValueError without charts."""

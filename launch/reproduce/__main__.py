@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
     from launch.reproduce.trials import require_data, trials_of
 
     if args.keep and not (ROOT / "docs").is_dir():
-        parser.error("--keep: stores in docs/results of a clone, not of an installed package")
+        parser.error("--keep: store in docs/results of a clone, not of an installed package")
 
     # The list of tables, and the pages that are made with it.
     if args.list:

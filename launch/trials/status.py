@@ -88,18 +88,18 @@ def write_list(trials: Sequence[Trial]) -> None:
         write_json(file, {"names": [trial.name for trial in trials]})
 
 
-def write_results(path: Any, trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> None:
+def write_results(path: Any, trials: Sequence[Trial]) -> None:
     """results.csv: one row a trial."""
-    rows = result_rows(trials, statuses)
+    rows = result_rows(trials)
     head = list(dict.fromkeys(name for row in rows for name in row))
     head.append(head.pop(head.index("error")))
     with writing(path):
         replace_text(path, csv_text(head, rows))
 
 
-def result_rows(trials: Sequence[Trial], statuses: Sequence[TrialStatus]) -> list[dict[str, Any]]:
+def result_rows(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """The rows of results.csv."""
-    return [_row(*pair) for pair in zip(trials, statuses, strict=True)]
+    return [_row(trial, find(trial)) for trial in trials]
 
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?")

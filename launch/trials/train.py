@@ -46,7 +46,7 @@ def train(trials: Sequence["Trial"], results: AnyPath, executor: Executor, folde
 
     def done(trial: "Trial") -> None:
         log(f"[{next(numbers)}/{len(remaining)}] {trial.name}: {summary(find(trial))}")
-        write_results(results, trials, [*map(find, trials)])
+        write_results(results, trials)
 
     try:
         if executor.name == "ray" and remaining:
