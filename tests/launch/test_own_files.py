@@ -144,21 +144,21 @@ def test_a_run_has_its_fields_also_if_the_file_has_changed(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("other", "names"),
+    ("other", "differs"),
     [
-        (table("verdict", "review text", rows=299), "data/t.csv and .*/t.csv differ"),
-        (READ["labels"][0][2], ""),
+        (table("verdict", "review text", rows=299), True),
+        (READ["labels"][0][2], False),
     ],
 )
-def test_a_path_of_two_files(other, names, tmp_path, monkeypatch):
+def test_a_path_of_two_files(other, differs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"neither in data\.dir=data nor in"):
         inferred("attconv/texts", "t.csv")
     (tmp_path / "t.csv").write_text(READ["labels"][0][2])
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "t.csv").write_text(other)
-    if names:
-        with pytest.raises(UserError, match=names) as error:
+    if differs:
+        with pytest.raises(UserError, match=r"data\.train=t\.csv: .* differ") as error:
             inferred("attconv/texts", "t.csv")
         assert re.findall("dir=([^, ]+)", str(error.value)) == ["data", str(tmp_path)]
     else:
@@ -169,7 +169,5 @@ def test_all_problems_are_one_message(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content = table("verdict", "text", rows=90, label=lambda n: " " if n == 3 else "bB"[n % 2])
     (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(
-        UserError, match=r"^\(1\) .*'b' .*/'B' .*\(2\) .* 1 rows .*\(3\) .* too few"
-    ):
+    with pytest.raises(UserError, match=r"'b' .*/'B' .*; also .* 1 rows .*; also .* too few"):
         inferred("attconv/texts", "t.csv")

@@ -73,6 +73,32 @@ def test_the_choice_is_the_same_as_ever():
     assert dev == {ShuffledGroups: [16, 24], SmallestHashes: [12, 18, 32, 38]}
 
 
+@given(strata=st.lists(st.sampled_from("aab"), min_size=1, max_size=60), size=st.integers(1, 9))
+def test_each_stratum_has_its_share_of_the_held_out_groups(strata, size):
+    held_out = ShuffledGroups(["dev", "test"], size, 0, "examples")
+    for number, stratum in enumerate(strata):
+        held_out.add(str(number), stratum)
+    if len(strata) <= 2 * size:
+        return
+    parts = held_out.rows("here")
+    for stratum, count in collections.Counter(strata).items():
+        held = sum(strata[n] == stratum for split in ("dev", "test") for n in parts[split])
+        assert abs(held - 2 * size * count / len(strata)) <= 1
+
+
+@pytest.mark.parametrize(("groups", "size"), [(300, 30), (200, 20), (9000, 500), (199, None)])
+@each_rule
+def test_the_size_is_a_tenth_or_leaves_four_fifths_to_train_on(rule, groups, size):
+    held_out = rule(["dev", "test"], 500, 0, "examples")
+    for number in range(groups):
+        held_out.add(str(number))
+    if size:
+        assert held_out.fit_size("here") == size == len(held_out.rows("here")["test"])
+    else:
+        with pytest.raises(UserError, match=r"here: 199 .* 20 .* 80%"):
+            held_out.fit_size("here")
+
+
 @pytest.mark.parametrize(
     "draw",
     [
