@@ -245,11 +245,12 @@ def test_sides_that_are_no_translations_are_refused(folder, caplog):
 def test_workers_change_nothing(tmp_path, monkeypatch):
     """Of several chunks, the last one incomplete."""
     monkeypatch.setattr("csan_jax.data.prepare._CHUNK", 700)
-    options = {"source": "generated", "examples": 3000, "holdout_size": 50, "vocab_size": 600}
+    options = {"source": "generated", "examples": 3000, "holdout_size": 50, "dir": ""}
+    options |= {"vocab_size": 600, "max_length": 128}
     made = []
     for workers in (1, 3, None):
         cache = str(tmp_path / str(workers))
-        data = translation(tmp_path, prepare=False, **options, dir="", cache_dir=cache)
+        data = translation(tmp_path, prepare=False, **options, cache_dir=cache)
         data.prepare(workers)
         made.append((data.path.name, data.digests()))
     assert made[0] == made[1] == made[2] and data.split_sizes()["train"][0] == 3000

@@ -43,7 +43,6 @@ def test_the_log_on_a_device_that_is_always_full(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
     log = MetricsLog(RunFolder(tmp_path), 0)
-    log._file.close()
     log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115
     with pytest.raises(UserError, match=r"metrics\.jsonl: cannot be written: No space left"):
         log.write(1, {"loss": 1.0})
