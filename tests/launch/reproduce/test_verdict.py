@@ -1,4 +1,4 @@
-"""The verdict on a claim, on simulated trials."""
+"""The verdict on a claim, against SciPy and numbers by hand."""
 
 import math
 
