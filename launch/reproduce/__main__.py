@@ -45,8 +45,10 @@ def main(argv: list[str]) -> None:
     from launch.reproduce.statements import statements_page
     from launch.reproduce.trials import require_data, trials_of
 
-    if args.keep and not (ROOT / "docs").is_dir():
-        parser.error("--keep: store in docs/results of a clone, not of an installed package")
+    if (args.keep or args.keep_model) and not (ROOT / "docs").is_dir():
+        parser.error(
+            "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
+        )
 
     # The list of tables, and the pages that are made with it.
     if args.list:
@@ -76,6 +78,13 @@ def main(argv: list[str]) -> None:
         return
 
     configure_logging()
+    if args.keep_model:
+        from launch.reproduce.kept_model import keep_model
+
+        require_data(spec, scale, data)
+        stored = STORED / spec.name / scale.name
+        print(f"wrote {keep_model(args.keep_model, trials, stored, Executor.of(args))}")
+        return
     if not (args.no_train and args.no_speed):
         require_data(spec, scale, data)
     _make(spec, scale, trials, data, args)
@@ -183,6 +192,8 @@ def _parser() -> Parser:
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")
     add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
+    text = "train this row's first seed anew and store its model, an export, in docs/results/TABLE"
+    add("--keep_model", metavar="ROW", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")
     return parser
 

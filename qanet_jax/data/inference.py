@@ -11,7 +11,8 @@ from common_jax.data.inference import (
     infer_size,
     paths_of,
 )
-from common_jax.data.questions import QuestionTable, is_squad
+from common_jax.data.questions import QuestionTable
+from common_jax.text.squad import is_squad
 from qanet_jax.data.sources import HeldOut, source_of
 
 if TYPE_CHECKING:

@@ -203,6 +203,23 @@ def test_an_archive_has_predictions_only_if_the_page_needs_them(folders, capsys)
     assert len(trained) == 6 and (folder / "again" / "page.md").read_text() == page
 
 
+def test_a_rows_model_is_kept_as_an_export_that_scores_as_its_run(folders, monkeypatch, capsys):
+    folder, trained = folders
+    argv = ["attconv/toy", "--out", str(folder / "out"), "--keep_model"]
+    reproduce.main([*argv, "light"])
+    assert trained == ["row=light,train.seed=0"]
+    models = folder / "stored" / "attconv" / "toy" / "small" / "models"
+    kept = json.loads((models / "light.json").read_text())
+    result = json.loads((folder / "out" / "trials" / trained[0] / "result.json").read_text())
+    assert kept == {"row": "light", "seed": 0, "metrics": result["metrics"]}
+    answers = load(models / "light").predict(["a dog runs\ta cat sleeps"])
+    assert next(iter(answers)).label in ("entailment", "neutral", "contradiction")
+    assert Export(models / "light").manifest.format == "safetensors"
+    capsys.readouterr()
+    line = fails(monkeypatch, capsys, [*argv, "nothing"], reproduce.main)
+    assert "--keep_model nothing: the rows with trials are bi-CNN | light" in line
+
+
 def test_some_rows_with_fewer_seeds(folders):
     folder, trained = folders
     page, table = made(folder, "out", "--rows", "light", "--seeds", "1")
