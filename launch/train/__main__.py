@@ -79,8 +79,8 @@ def main(argv: list[str]) -> None:
         from common_jax.training.config import default_workdir
         from common_jax.training.run_folder import RunFolder
 
-        run = RunFolder(args.workdir or default_workdir(args.config))
-        chosen.with_inferred([run]).make_task().prepare(args.workers)
+        folder = RunFolder(args.workdir or default_workdir(args.config))
+        chosen.with_inferred([folder]).make_task().prepare(args.workers)
         return
 
     from launch.train.rendezvous import join
