@@ -34,8 +34,7 @@ def infer(config: "Config") -> Inference:
     the size of the vocabulary."""
     inference = Inference(config.data)
     infer_folder(inference)
-    wanted = [name for name in _LANGUAGES if inference.wants(name)]
-    if inference.wants("columns") and len(wanted) != 1 and not inference.problems:
+    if inference.wants("columns") and not inference.problems:
         _infer_languages(inference)
     splits = held_out_splits(config.data)
     if inference.problems:
@@ -55,8 +54,12 @@ def _infer_languages(inference: Inference) -> None:
     """Sets the columns of the config's two languages; they are refused if they have other names,
     since nothing else shows the direction."""
     data: DataConfig = inference.data
+    given = [f"data.{name}" for name in _LANGUAGES if not inference.wants(name)]
     if not data.is_table(data.names_of("train")[0]):
-        return  # two files, which have the languages' endings
+        inference.data = data.with_languages(["data.train", *given])  # of the files' endings
+        return
+    if len(given) == 1:
+        return
 
     # The columns of each language, unless they are known.
     path = paths_of(data, "train")[0]

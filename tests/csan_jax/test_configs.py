@@ -64,7 +64,7 @@ CSV = {"train": "pairs.csv", "columns": "source=de-AT,target=en"}
         ("multi30k", "fr ru", {"source_language": "en"}, None),
         ("multi30k", "de", {"source_language": "de"}, None),
         # a table has no languages but those that are set
-        ("pairs", "", {"train": "train.csv"}, None),
+        ("multi30k", "", {"train": "train.csv"}, None),
         ("multi30k", "", {"train": "pairs.tsv"}, None),
         ("multi30k", "", {"train": "pairs.tsv", "target_language": "th"}, None),
         ("tatoeba_deen", "", {"columns": "1,2"}, None),  # English and German
