@@ -110,10 +110,10 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
     measures.append(Measure("answers", "answer", BATCHES))
     write(tmp_path, "peers", more, measures, [], {"command": "later"})
     results = json.loads((tmp_path / "peers.json").read_text())
-    assert results["training"] == {"command": "peers", "rounds": rows}
+    assert results["training"] == {"command": "peers", "unit": "token", "rounds": rows}
     assert results["answers"] == {"command": "later", "rounds": more}
     page = (tmp_path / "peers.md").read_text()
-    assert "training" in page and "equal, %" in page and "75.0" in page
+    assert "## Training" in page and "equal, %" in page and "75.0" in page
 
 
 def test_a_worker_that_fails_names_its_last_line(tmp_path, monkeypatch):
