@@ -18,9 +18,7 @@ from launch.trials.trials import Trial
 MODELS = "models"
 
 
-def keep_model(
-    row: str, trials: Sequence[Trial], stored: Path, executor: Executor
-) -> Path:
+def keep_model(row: str, trials: Sequence[Trial], stored: Path, executor: Executor) -> Path:
     """Trains a row's first seed, unless it has been, and exports its parameters.
 
     Beside the export stand the run's scores in float32: those of the stored trial of that seed, or,
