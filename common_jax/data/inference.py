@@ -22,7 +22,7 @@ from common_jax.data.text_rows import TextFile
 from common_jax.errors import UserError
 from common_jax.io.files import exists, file_endings, find_files, find_folder, names_in
 from common_jax.io.json_files import Node
-from common_jax.io.paths import expand_user, in_bucket
+from common_jax.io.paths import expand_user
 
 _MOST_CLASSES = 20  # values of a column of labels without a known name
 _ROWS = 3  # least rows of each, and
@@ -81,7 +81,8 @@ def infer_folder(inference: Inference) -> None:
     """Sets `dir` to the current folder if it has the named files, and `data.dir` does not."""
     data = inference.data
     folders = [Path(expand_user(data.dir)), Path.cwd()]
-    if not inference.wants("dir") or in_bucket(data.dir) or folders[0].absolute() == folders[1]:
+    is_url = "://" in data.dir  # which has the files, or nothing has
+    if not inference.wants("dir") or is_url or folders[0].absolute() == folders[1]:
         return
     named = {split: getattr(data, split) for split in SPLITS if getattr(data, split)}
     listed = " ".join(f"data.{split}={names}" for split, names in named.items())

@@ -20,13 +20,9 @@ this module reads them, without a model.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from common_jax.deploy.foreign import require_config, require_head, require_trusted
 from common_jax.deploy.named import is_foreign, is_name, located
@@ -35,7 +31,6 @@ from common_jax.fields import from_mapping, require
 from common_jax.file_names import CONFIG, EXPORT, VOCABULARY
 from common_jax.io import checksums
 from common_jax.io.json_files import read_json
-from common_jax.io.parameters import named_parameters, nested_parameters
 from common_jax.io.paths import NAMES, AnyPath, as_path
 from common_jax.io.storage import local_copy
 
@@ -193,22 +188,3 @@ class Export:
             )
         with error_context(self.file):
             return from_mapping(Manifest, saved.value)
-
-
-def write_safetensors(params: Mapping[str, Any], file: Path) -> None:
-    """Writes nested parameters by their names."""
-    file.write_bytes(save({n: np.asarray(a) for n, a in named_parameters(params).items()}))
-
-
-def read_safetensors(file: Path) -> dict[str, Any]:
-    """The nested parameters of a file.
-
-    Raises:
-      UserError: if it is missing or broken.
-    """
-    try:
-        return nested_parameters(load_file(file))
-    except FileNotFoundError as error:
-        raise UserError(f"{file}: missing") from error
-    except (OSError, SafetensorError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise UserError(f"{file}: not a complete safetensors file ({error})") from error

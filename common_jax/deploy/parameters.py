@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from common_jax.deploy.format import FORMATS, ORBAX, PARAMETERS, Export, read_safetensors
+from common_jax.deploy.format import FORMATS, ORBAX, PARAMETERS, Export
 from common_jax.deploy.named import located
+from common_jax.deploy.safetensors_file import read_safetensors
 from common_jax.deploy.weights import require_scales, restored, stored_shapes
 from common_jax.errors import UserError, error_context
 from common_jax.io.parameters import (

@@ -14,7 +14,7 @@ import jax
 from jax import export
 
 from common_jax.deploy.executables import Executables
-from common_jax.deploy.format import PARAMETERS, PROGRAMS, read_safetensors
+from common_jax.deploy.format import PARAMETERS, PROGRAMS
 from common_jax.deploy.operations import require_allowed
 from common_jax.deploy.predictor import (
     BoundedProgram,
@@ -23,6 +23,7 @@ from common_jax.deploy.predictor import (
     format_options,
     parallel_batches,
 )
+from common_jax.deploy.safetensors_file import read_safetensors
 from common_jax.deploy.weights import require_scales
 from common_jax.errors import UserError
 from common_jax.io.checksums import describe

@@ -54,6 +54,7 @@ class Saver(ocp.CheckpointManager):
         super().__init__(folder.absolute(), options=options)
 
     def reached_preemption(self, step: int) -> bool:
+        """Never, for Orbax."""
         return False
 
 

@@ -19,11 +19,11 @@ from common_jax.deploy.format import (
     VERSION,
     VOCABULARY,
     Manifest,
-    write_safetensors,
 )
 from common_jax.deploy.loading import model_format
 from common_jax.deploy.model_format import ModelFormat
 from common_jax.deploy.parameters import Parameters, read_parameters
+from common_jax.deploy.safetensors_file import write_safetensors
 from common_jax.deploy.service import Service, service_of
 from common_jax.errors import UserError
 from common_jax.io import checksums

@@ -7,6 +7,7 @@ from scipy import stats
 from attconv_jax.compare import LabelEvaluation
 from common_jax.compare import IncomparableError
 from common_jax.metrics.classification import equal_proportions
+from common_jax.training.run_writer import RunWriter
 from common_jax.training.task import Scores
 from tests.families.stored_runs import EVALUATIONS, LENGTHS, RIGHT, labels, sections_of
 from tests.families.tasks import by_head, stored
@@ -75,7 +76,7 @@ def test_a_tenth_by_length_has_the_noise_of_its_own_examples(tmp_path):
 
 def test_runs_without_counts_of_right_answers_are_not_compared(first, tmp_path):
     other = labels(tmp_path, "better")
-    other.workdir.write_scores("test", Scores({}, {}, {}, []))
+    RunWriter(other.workdir.path).write_scores("test", Scores({}, {}, {}, []))
     with pytest.raises(IncomparableError, match="better: its score of test counts no right"):
         paired(first, other)
 

@@ -62,7 +62,7 @@ def test_differences_are_those_of_the_official_command(official):
 def test_equal_scores_have_a_p_of_one(lines):
     """Also scores of 0 in all resamples."""
     systems = {"first": lines, "second": lines[:1] * len(lines) if lines[0] == "x" else lines}
-    compared, _ = translation.paired_bootstrap(systems, REFERENCES, language="en")
+    compared, _ = significance.paired_bootstrap(systems, REFERENCES, language="en")
     assert {metric: scores.p for metric, scores in compared["second"].items()} == {
         "sacrebleu": 1,
         "chrf": 1,

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from common_jax.deploy.format import read_safetensors, write_safetensors
+from common_jax.deploy.safetensors_file import read_safetensors, write_safetensors
 from common_jax.deploy.weights import SCALE, require_scales, stored_shapes
 from common_jax.errors import UserError
 from common_jax.io.parameters import named_parameters, nested_parameters

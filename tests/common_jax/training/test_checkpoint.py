@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 import math
 import re
 import shutil

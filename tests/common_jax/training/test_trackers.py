@@ -102,7 +102,7 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     (tmp_path / "wandb").mkdir()  # a folder of runs
     for name in REMOTE:
         monkeypatch.delitem(sys.modules, name, raising=False)
-        with pytest.raises(UserError, match=rf"not installed; .*\[{name}\]'\)$"):
+        with pytest.raises(UserError, match=rf"{name} is not installed; .* \(.*{name}\)$"):
             require_trackers([name])
 
 

@@ -12,7 +12,7 @@ from common_jax.compare import Evaluation, Run, ScoredExample, read_runs
 from common_jax.document import Chart, Table
 from common_jax.errors import UserError
 from common_jax.paper_config import PaperConfig
-from common_jax.training.run_folder import RunFolder
+from common_jax.training.scored_run import ScoredRun
 from launch.pages.examples import differing
 from launch.pages.runs import report
 from launch.train import __main__ as train
@@ -254,7 +254,7 @@ def evaluated(tmp_path):
     def evaluated(*predictions):
         evaluations = []
         for name, examples in zip("abc", predictions, strict=False):
-            evaluations.append(Evaluation(Run(name, RunFolder(tmp_path / name)), "test"))
+            evaluations.append(Evaluation(Run(name, ScoredRun(tmp_path / name)), "test"))
             evaluations[-1].__dict__["predictions"] = examples
         return evaluations
 
