@@ -272,6 +272,15 @@ def _is_in_a_package(module: str) -> bool:
     return not (Path(spec.origin).parent / "export.json").exists()
 
 
+def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+    """A config's values by the fields' full names."""
+    fields: dict[str, Any] = {}
+    for name, value in config.items():
+        key = f"{at}{name}"
+        fields.update(flat(value, f"{key}.") if isinstance(value, dict) else {key: value})
+    return fields
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The closest known name to an unknown one, as the end of a message; "" if none is close."""
     close = difflib.get_close_matches(name, [*known], n=1)

@@ -14,9 +14,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from common_jax.errors import UserError
-from common_jax.fields import require
+from common_jax.fields import flat, require
 from common_jax.renames import current_class
-from common_jax.training.identity import flat
 
 PACKAGES = ("attconv_jax", "common_jax", "csan_jax", "qanet_jax")
 _CLASS_FIELDS = ("task", "name")  # of a config, "package.module:Class"

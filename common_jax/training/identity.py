@@ -5,22 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common_jax.config import SplitsConfig
-from common_jax.fields import to_mapping
+from common_jax.fields import flat, to_mapping
 
 # How files are read, whose content is compared instead (`RunFolder.data_digests`).
 READINGS = ("data.quotes", "data.escaped_breaks", "data.inferred")
 SEED = "train.seed"  # the only field in which repeated runs differ
 LIMITS = ("data.max_equal_pairs", "data.max_unreachable_answers")  # only reject corpora
 COOLDOWN = ("optimizer.cooldown_start", "optimizer.cooldown_steps")
-
-
-def flat(config: Mapping[str, Any], at: str = "") -> dict[str, Any]:
-    """A config's values by the fields' full names."""
-    fields: dict[str, Any] = {}
-    for name, value in config.items():
-        key = f"{at}{name}"
-        fields.update(flat(value, f"{key}.") if isinstance(value, dict) else {key: value})
-    return fields
 
 
 def result_fields(config: Any) -> dict[str, Any]:

@@ -19,13 +19,12 @@ from jax.sharding import Mesh
 
 from common_jax.data.batches import Batch, Batches, group_steps, stream
 from common_jax.errors import Interrupted, UserError
-from common_jax.fields import to_mapping
+from common_jax.fields import flat, to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.numerics import recorded_variables
 from common_jax.training.best import best_step
 from common_jax.training.checkpoint import Checkpoints, Position, Restored
 from common_jax.training.evaluate import evaluate
-from common_jax.training.identity import flat
 from common_jax.training.log import MetricsLog, Progress, require_trackers
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all

@@ -5,9 +5,8 @@ import json
 from typing import Any
 
 from common_jax.errors import UserError
-from common_jax.fields import to_mapping
+from common_jax.fields import flat, to_mapping
 from common_jax.io.storage import folder_of
-from common_jax.training.identity import flat
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.task import Task
 from common_jax.versions import versions

@@ -160,7 +160,8 @@ def leaves(mapping, prefix=""):
 def test_help_of_a_config_has_each_field_with_its_value_and_text(file, capsys):
     with pytest.raises(SystemExit):
         train.main(["--help", "--config", file, "--config.train.steps=77", "--config.model.dim"])
-    page = capsys.readouterr().out.partition(f"fields of {file}, with their values:\n")[2]
+    page = capsys.readouterr().out.partition("fields to begin with")[2].partition("\n")[2]
+    page = re.sub(r"^further fields.*\n", "", page, flags=re.M)
     entry = r"^  --config\.(\S+) (\S+)\s+(\S(?:.*\n)+?) *(?=^  --config|\Z)"
     fields = {key: " ".join(rest.split()) for key, _, rest in re.findall(entry, page, re.M)}
     values = dict(leaves(to_config_dict(parse(file, ["--config.train.steps=77"]))))
@@ -239,7 +240,7 @@ def test_a_package_stores_no_trials(tmp_path, monkeypatch, capsys):
         )
 
 
-def test_links_of_the_wheels_page_are_absolute():
+def test_the_wheels_page_has_no_links_to_files():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     page = (ROOT / "README.md").read_text("utf-8")
     hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
@@ -248,9 +249,4 @@ def test_links_of_the_wheels_page_are_absolute():
     assert relative and all((ROOT / link).exists() for link in relative)
     for substitution in hook["substitutions"]:
         page = re.sub(substitution["pattern"], substitution["replacement"], page)
-    source = project["project"]["urls"]["Source"]
-    absolute = re.findall(links, page)
-    assert all(link.startswith("https://") for link in absolute)
-    assert {f"{source}/blob/main/{link}" for link in relative if not link.endswith(".svg")} < {
-        *absolute
-    }
+    assert all(link.startswith("https://") for link in re.findall(links, page))

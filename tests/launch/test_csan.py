@@ -137,6 +137,7 @@ def test_report_compares_translations(folder):
         "Translation: differences on test",
         "Translation: n-grams on test",
         "Translation: pictures of an example of test",
+        "Translation: most confident mistakes on test",
     ]
 
 

@@ -173,10 +173,12 @@ def test_a_text_without_spaces_is_refused_unless_accepted(folder, tmp_path, monk
 
 def test_report_has_kinds_of_questions(folder):
     page = commands.reported(folder, "run")
-    assert commands.titles(page)[-3:] == [
+    assert commands.titles(page)[-5:] == [
         "Span extraction: by question on test",
         "Span extraction: by words of the answer on test",
         "Span extraction: pictures of an example of test",
+        "Span extraction: most confident mistakes on test",
+        "Span extraction: calibration on test",
     ]
     assert "run: context-query attention" in page and "no picture" not in page
     stored = json.loads((folder / "run" / "eval" / "test.json").read_text())
