@@ -228,20 +228,25 @@ def _learning(runs: Sequence[Run], most: int | None) -> list[Element]:
     chosen = sorted(runs, key=lambda run: bool(run.result))[:most]
     drawn = [run for run in runs if run in chosen]
     note = f"Curves of {len(drawn)} of the {len(runs)} runs, of unfinished ones first."
-    return [*learning_curves(drawn), *([note] if len(drawn) < len(runs) else [])]
+    charts = [*learning_curves(drawn)]
+    if "nll" not in {run.task.config.train.best_metric for run in drawn}:
+        charts += _drawn([_curve(drawn, "Validation loss", "step", "dev nll (nats)", "nll", "dev")])
+    return [*charts, *([note] if len(drawn) < len(runs) else [])]
 
 
 def learning_curves(runs: Sequence[Run]) -> list[Chart]:
-    """Training loss; the metric that selects the first run's checkpoint, by steps and minutes; the
-    loss on dev."""
+    """Training loss; the metric that selects the first run's checkpoint, by steps and minutes."""
     metric = runs[0].task.config.train.best_metric
     charts = [
         _curve(runs, "Training", "step", "loss (nats)", "loss", None),
         _curve(runs, "Validation", "step", f"dev {metric}", metric, "dev"),
         _curve(runs, "Validation by time", "minutes", f"dev {metric}", metric, "dev"),
     ]
-    if metric != "nll":
-        charts.append(_curve(runs, "Validation loss", "step", "dev nll (nats)", "nll", "dev"))
+    return _drawn(charts)
+
+
+def _drawn(charts: Sequence[Chart]) -> list[Chart]:
+    """The charts with a series of more than one point."""
     return [chart for chart in charts if any(len(series.x) > 1 for series in chart.series)]
 
 

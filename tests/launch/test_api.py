@@ -69,7 +69,7 @@ def test_a_notebook_shows_scores_and_curves_in_a_style_of_their_own(runs):
     page = runs[1]._repr_html_()
     accuracy = runs[1].metrics["test"]["accuracy"]
     assert re.search(rf"{accuracy:.2f} \(\d+\.\d\d to \d+\.\d\d\)", page)
-    assert page.count("<svg ") == 4 and "Validation by time" in page
+    assert page.count("<svg ") == 3 and "Validation by time" in page
     (style,) = re.findall("<style>(.*?)</style>", page, re.S)
     selectors = re.findall(r"([^{}]+)\{", style)
     assert selectors and all(one.strip().startswith(".conv-attention") for one in selectors)

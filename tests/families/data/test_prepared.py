@@ -16,7 +16,7 @@ from common_jax.data import word_level
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.sources import held_out_splits
 from common_jax.errors import UserError
-from qanet_jax.data import sources
+from qanet_jax.data import prepare
 from tests.attconv_jax import anss
 from tests.families.data import corpora
 from tests.families.data.corpora import PAIRS, PREPARED, QUESTIONS, fails
@@ -103,7 +103,7 @@ def test_all_that_decides_the_content_is_in_the_fingerprint(family, own, monkeyp
     ("family", "target", "options"),
     [
         ("qanet", "importlib.metadata.version", {}),
-        ("qanet", f"{sources.__name__}.TRIVIAQA", {}),
+        ("qanet", f"{prepare.__name__}.TRIVIAQA", {}),
         ("attconv", f"{selection.__name__}.IDENTITY", RANKING),
     ],
 )

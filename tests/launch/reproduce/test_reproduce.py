@@ -11,6 +11,8 @@ import zipfile
 import jax
 import pytest
 
+from common_jax.deploy import load
+from common_jax.deploy.format import Export
 from common_jax.training import run_writer
 from launch.reproduce import __main__ as reproduce
 from launch.train import __main__ as train
