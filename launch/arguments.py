@@ -1,8 +1,10 @@
 """Arguments of the commands: their parser, types of values, and flags that several have."""
 
 import argparse
+import ast
 import contextlib
 import functools
+import importlib.util
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -25,6 +27,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs):
         raw = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
+        if "prog" in kwargs and kwargs.get("description", "") is None:  # by `python -OO`
+            kwargs["description"] = _docstring(kwargs["prog"].split()[-1])
         kwargs |= {k: spelled(kwargs[k]) for k in ("prog", "description") if kwargs.get(k)}
         super().__init__(**{"formatter_class": raw, "allow_abbrev": False, **kwargs})
 
@@ -54,6 +58,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (see {self.prog} --help)")
+
+
+def _docstring(command: str) -> str | None:
+    """The docstring of a command's module, from its source."""
+    spec = importlib.util.find_spec(command)
+    if spec is not None and spec.submodule_search_locations:
+        spec = importlib.util.find_spec(f"{command}.__main__")
+    if spec is None or spec.origin is None:
+        return None
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_text("utf-8")), clean=False)
 
 
 def positive(text: str) -> int:
