@@ -41,13 +41,11 @@ def score_labels(
     length_buckets = classification.by_length(right, lengths)
     scores = classification.f1_by_label(counts)
 
-    confidences = _probabilities(logits).max(axis=1)
-    error, bins = classification.calibration(confidences, right)
+    confidences = classification.probabilities(logits).max(axis=1)
 
     notes: Notes = {
         **_counted({"accuracy": right}, "accuracy"),
-        "calibration_error": _percent(error),
-        "calibration": [[count, *map(_percent, rates)] for count, *rates in bins],
+        **classification.calibration_notes(confidences, right),
         "majority_rate": _percent(float(counts.sum(axis=1).max() / len(gold))),
         "macro_f1": _percent(float(np.nanmean(scores))),
         "f1_by_label": {
@@ -128,7 +126,7 @@ def label_errors(
     names: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     """The wrong labels, as `common_jax.training.task.Scores.errors`."""
-    probabilities = _probabilities(logits)
+    probabilities = classification.probabilities(logits)
     predicted = logits.argmax(axis=1)
     for at in np.flatnonzero(predicted != gold).tolist():
         label = int(predicted[at])
@@ -149,7 +147,7 @@ def ranking_errors(
     odds = classification.log_odds(logits, YES)
     answers = corpus.column("label") == YES
     questions = corpus.column("question")
-    probabilities = _probabilities(logits)[:, YES]
+    probabilities = classification.probabilities(logits)[:, YES]
     for question in np.unique(questions):
         candidates = np.flatnonzero(questions == question)
         best = int(candidates[np.argmax(odds[candidates])])
@@ -163,10 +161,6 @@ def ranking_errors(
             "predicted": texts[best][1],
             "probability": round(float(probabilities[best]), 6),
         }
-
-
-def _probabilities(logits: Float[np.ndarray, "n labels"]) -> Float[np.ndarray, "n labels"]:
-    return np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
 
 
 def _counted(right: Mapping[str, Float[np.ndarray, "n"]], metric: str) -> Notes:

@@ -20,6 +20,7 @@ from common_jax.fields import join_list
 from common_jax.inputs import columns_of
 from common_jax.io.parameters import named_parameters
 from common_jax.layers import DROPOUT
+from common_jax.metrics.classification import probabilities
 from common_jax.numerics import random_key
 from common_jax.scopes import scope
 from common_jax.training.task import Params, Scores, Task, preparation_of
@@ -140,10 +141,11 @@ class SentenceClassification(WordLevelTask[Config]):
         """The questions with answering sentences, followed by those with other sentences."""
         names = [*TEXTS, *(column.name for column in self._columns)]
         count = batch["other"].shape[1]
+        other_names = self._other_names
 
         def joined(name: str) -> Array:
             answers = batch[name]
-            negatives = batch.get(self._other_names.get(name, ""))
+            negatives = batch.get(other_names.get(name, ""))
             if negatives is None:  # depends on the question only
                 negatives = jnp.repeat(answers, count, axis=0)
             return jnp.concatenate([answers, negatives.reshape(-1, *answers.shape[1:])])
@@ -165,7 +167,7 @@ class SentenceClassification(WordLevelTask[Config]):
         # predictions: of equally probable labels the first; probabilities with all digits
         gold = [names[label] for label in corpus.column("label")]
         labels = [names[label] for label in logits.argmax(axis=1)]
-        chances = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
+        chances = probabilities(logits)
         lines = ["\t".join(("gold", "label", *names))]
         for *both, row in zip(gold, labels, chances.tolist(), strict=True):
             lines.append("\t".join((*both, *map(repr, row))))

@@ -61,8 +61,9 @@ def example_results(
     return dict(zip(("exact_match", "f1", "length"), columns, strict=True))
 
 
-def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
-    """One answer to each question of TriviaQA, selected from those of its documents.
+def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, tuple[str, float]]:
+    """One answer to each question of TriviaQA and its confidence, selected from those of its
+    documents.
 
     Args:
       answers: text and confidence for each "question--document".
@@ -70,4 +71,4 @@ def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, str]:
     votes = collections.defaultdict(list)
     for name, vote in answers.items():
         votes[name.partition("--")[0]].append(vote)
-    return {name: triviaqa_metrics.aggregate(candidates) for name, candidates in votes.items()}
+    return {name: triviaqa_metrics.selected(candidates) for name, candidates in votes.items()}

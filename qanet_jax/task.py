@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from common_jax.data.batches import Batch
 from common_jax.inputs import columns_of
 from common_jax.layers import DROPOUT
-from common_jax.metrics.classification import calibration
+from common_jax.metrics.classification import calibration_notes
 from common_jax.scopes import scope
 from common_jax.text.squad import Squad
 from common_jax.training.task import Params, Scores, preparation_of
@@ -118,15 +118,16 @@ class SpanExtraction(WordLevelTask[Config]):
         predicted = self._answers(split, squad, predictions)
 
         # SQuAD scores questions of one passage, TriviaQA the best answer of several.
+        chosen = predicted if trivia is None else by_question(predicted)
+        answers = {name: text for name, (text, _) in chosen.items()}
+        confidences = {name: confidence for name, (_, confidence) in chosen.items()}
         if trivia is None:
-            answers = {name: text for name, (text, _) in predicted.items()}
             golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
             metrics = score_squad(answers, golds, self._is_adversarial(split))
             texts = {q.id: q.text for q in squad.questions}
             question_scores = spans.scores(answers, golds)
             words = {q.id: len(squad.contexts[q.context].split()) for q in squad.questions}
         else:
-            answers = by_question(predicted)
             golds = {q["QuestionId"]: triviaqa_metrics.golds(q["Answer"]) for q in trivia}
             texts = {q.id.partition("--")[0]: q.text for q in squad.questions}
             metrics = triviaqa_metrics.score(answers, trivia)
@@ -134,8 +135,7 @@ class SpanExtraction(WordLevelTask[Config]):
             words = {key: len(texts.get(key, "").split()) for key in golds}
 
         # The confidence of each answer beside whether it is right.
-        confidences = _confidences(predicted, trivia is not None)
-        error, bins = calibration(
+        calibrated = calibration_notes(
             np.array([confidences.get(key, 0.0) for key in golds]),
             np.array([exact for exact, _ in question_scores.values()]),
         )
@@ -160,8 +160,7 @@ class SpanExtraction(WordLevelTask[Config]):
             metrics=metrics,
             notes={
                 "questions": len(golds),
-                "calibration_error": round(100 * error, 2),
-                "calibration": [[n, *(round(100 * x, 2) for x in rates)] for n, *rates in bins],
+                **calibrated,
                 **_by_kind(question_scores, texts, golds, metrics),
             },
             predictions={"json": json.dumps(answers, ensure_ascii=False) + "\n"},
@@ -232,20 +231,6 @@ class SpanExtraction(WordLevelTask[Config]):
         squad = self.data.texts(self.splits[-1])
         question = squad.questions[0]
         return input_line(squad.contexts[question.context], question.text)
-
-
-def _confidences(predicted: Mapping[str, tuple[str, float]], several: bool) -> Mapping[str, float]:
-    """The confidence of each question's answer.
-
-    Args:
-      several: whether a question has several documents, "QUESTION--DOCUMENT", of which the answer
-        with the largest confidence counts (`by_question`).
-    """
-    confidences: dict[str, float] = {}
-    for key, (_, confidence) in predicted.items():
-        question = key.partition("--")[0] if several else key
-        confidences[question] = max(confidence, confidences.get(question, 0.0))
-    return confidences
 
 
 def _by_kind(

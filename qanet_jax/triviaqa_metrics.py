@@ -28,12 +28,17 @@ def golds(answer: Mapping[str, Any]) -> list[str]:
 
 
 def aggregate(answers: Sequence[tuple[str, float]]) -> str:
-    """Selects one of the answers of a question's documents.
+    """The text of `selected`."""
+    return selected(answers)[0]
+
+
+def selected(answers: Sequence[tuple[str, float]]) -> tuple[str, float]:
+    """Selects one of the answers of a question's documents, with its confidence.
 
     The confidences (not negative, such as probabilities) of answers with the same normalisation are
     summed; the answer with the largest sum is chosen, in the spelling with the highest confidence;
     in a tie, the first in the alphabet, so that the order of documents does not matter. Without
-    answers the result is "".
+    answers the result is "", with 0.
 
     Args:
       answers: (text, confidence) pairs.
@@ -43,7 +48,8 @@ def aggregate(answers: Sequence[tuple[str, float]]) -> str:
         votes[normalize_answer(text)].append(confidence)
     best = min(votes, key=lambda text: (-math.fsum(votes[text]), text), default="")
     spellings = [(-vote, text) for text, vote in answers if normalize_answer(text) == best]
-    return min(spellings, default=(0.0, ""))[1]
+    vote, text = min(spellings, default=(0.0, ""))
+    return text, -vote
 
 
 def score(

@@ -201,22 +201,21 @@ def infer_columns(inference: Inference, path: Path, usual: Mapping[str, Sequence
 
     # Fields without a usual name, by their content.
     taken = {column.name for named in candidates.values() for column in named}
-    others = [column for column in columns if column.name not in taken]
+    unnamed = [column for column in columns if column.name not in taken]
     if candidates.get("text") == []:
-        others.sort(key=lambda column: -column.length)
-        longest = others[0].length if others else 0
-        candidates["text"] = [column for column in others if _TEXT * column.length > longest]
+        unnamed.sort(key=lambda column: -column.length)
+        longest = unnamed[0].length if unnamed else 0
+        candidates["text"] = [column for column in unnamed if _TEXT * column.length > longest]
     if candidates.get("label") == []:
         texts = {column.name for column in candidates.get("text", [])}
-        candidates["label"] = [c for c in others if c.has_classes and c.name not in texts]
+        candidates["label"] = [c for c in unnamed if c.has_classes and c.name not in texts]
 
     # One column for each field; else it is refused.
     chosen = {field: named[0].name if named else "NAME" for field, named in candidates.items()}
     if not is_named:
         numbers = {column.name: str(number) for number, column in enumerate(columns, start=1)}
-        shown = " and ".join(repr("  ".join(cells)[:80]) for cells in head)
         by_number = {field: numbers.get(name, "NUMBER") for field, name in chosen.items()}
-        problem = f"{path}: row 1 may be a header or an example: the first rows are {shown}"
+        problem = f"{path}: row 1 may be a header or an example: {first_rows(head)}"
         inference.refuse(problem, _columns(chosen), _columns(by_number))
         return
     for field, named in candidates.items():
@@ -227,6 +226,12 @@ def infer_columns(inference: Inference, path: Path, usual: Mapping[str, Sequence
             inference.refuse(f"{path}: the column of the {field} may be one of {listed}", *meanings)
     if all(len(named) == 1 for named in candidates.values()):
         inference.set(**_columns(chosen))
+
+
+def first_rows(head: Sequence[Sequence[str]]) -> str:
+    """The first rows of a table, for messages."""
+    listed = " and ".join(repr("  ".join(cells)[:80]) for cells in head)
+    return f"the first rows are {listed}"
 
 
 def _columns(chosen: Mapping[str, str]) -> dict[str, str]:

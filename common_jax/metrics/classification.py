@@ -1,6 +1,7 @@
 """Statistics of classification: intervals, tests, confusion matrices; pure functions of arrays."""
 
 import math
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -96,6 +97,28 @@ def calibration(
     ]
     error = sum(count * abs(confidence - rate) for count, confidence, rate in filled)
     return error / len(confidences), filled
+
+
+def calibration_notes(
+    confidences: Float[np.ndarray, "n"], right: Shaped[np.ndarray, "n"]
+) -> dict[str, Any]:
+    """`calibration` as the notes "calibration_error" and "calibration", in percent."""
+    error, bins = calibration(confidences, right)
+    return {
+        "calibration_error": round(100 * error, 2),
+        "calibration": [
+            [count, *(round(100 * rate, 2) for rate in rates)] for count, *rates in bins
+        ],
+    }
+
+
+def probabilities(logits: Float[np.ndarray, "n labels"]) -> Float[np.ndarray, "n labels"]:
+    """The probabilities of each row's labels.
+
+    Args:
+      logits: as of `log_odds`.
+    """
+    return np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
 
 
 def right_ranked(

@@ -9,6 +9,7 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.inference import (
     Inference,
+    first_rows,
     infer_folder,
     infer_size,
     paths_of,
@@ -94,8 +95,7 @@ def _infer_languages(inference: Inference) -> None:
     if len(meanings) == 1 and pair[0] != pair[1]:
         inference.set(**{key: v for key, v in meanings[0].items() if inference.wants(key)})
         return
-    listed = " and ".join(repr("  ".join(cells)[:80]) for cells in head)
-    shown = f"the first rows are {listed}" if listed else f"it has {', '.join(names)[:300]}"
+    shown = first_rows(head) if head else f"it has {', '.join(names)[:300]}"
     what = f"no two columns are surely {pair[0]} and {pair[1]}"
     inference.refuse(f"{path}: {what}; {shown}", *meanings)
 

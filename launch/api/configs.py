@@ -65,7 +65,9 @@ class Config:
         if "data.inferred" in keys:
             return self
         overrides = inferred_overrides(self.values, runs, given)
-        return _config(self.source, [*self.overrides, *overrides]) if overrides else self
+        if not overrides:
+            return self
+        return _config(self.source, [*self.overrides, *overrides], self.models)
 
     def make_task(self) -> Task:
         """A new task of this config."""
@@ -102,11 +104,15 @@ def checked(given: str | Config, overrides: Overrides) -> Config:
     if isinstance(given, str):
         return config(given, overrides)
     further = override_texts(overrides)
-    return _config(given.source, [*given.overrides, *further]) if further else given
+    if not further:
+        return given
+    return _config(given.source, [*given.overrides, *further], given.models)
 
 
-def _config(source: ConfigFile, overrides: Sequence[str]) -> Config:
-    models = OpenedSources()
+def _config(
+    source: ConfigFile, overrides: Sequence[str], models: OpenedSources | None = None
+) -> Config:
+    models = models or OpenedSources()
     values = parse(source, overrides, models)
     return Config(source.name, tuple(overrides), values, source, models)
 

@@ -57,11 +57,8 @@ def _calibration(evaluations: Sequence[Evaluation]) -> list[Element]:
         for label, bins in notes.items()
     ]
     series.append(Series("calibrated", [0.0, 100.0], [0.0, 100.0]))
-    rows = []
-    for label, bins in notes.items():
-        total = sum(count for count, *_ in bins)
-        error = sum(count * abs(confidence - rate) for count, confidence, rate in bins) / total
-        rows.append([label, error])
+    errors = {e.run.label: e.note("calibration_error", float) for e in evaluations}
+    rows = [[label, errors[label]] for label in notes]
     text = "Expected calibration error over ten bins of equal width (Guo et al. 2017), in percent."
     return [
         Chart("Calibration", "confidence, %", "right, %", series),

@@ -260,3 +260,10 @@ def test_full_and_verified():
         }
     )
     assert trivia.score(predictions, questions[2:]) == {"exact_match": 0, "f1": 0}
+
+
+def test_a_selected_answer_has_its_own_confidence():
+    """Not that of an answer that is more confident in one document and has fewer votes."""
+    answers = [("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)]
+    assert trivia.selected(answers) == ("LONDON!", 0.31)
+    assert trivia.selected([]) == ("", 0)
