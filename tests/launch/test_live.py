@@ -264,8 +264,11 @@ def test_the_page_is_written_when_something_has_changed(tmp_path, looks, monkeyp
 
 
 def test_ctrl_c_that_is_lost_while_a_page_is_drawn_ends_the_command_after_it(
-    tmp_path, looks, monkeypatch
+    tmp_path, looks, monkeypatch, request
 ):
+    # SIGINT is ignored where the tests were started in the background
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     drawn = []
 
     def draw(_):
