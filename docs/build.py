@@ -29,6 +29,7 @@ FAMILIES = {
 }
 SHIM = re.compile(r"https:[^\s\"]*/iframe-worker/shim")  # which the offline plugin loads
 _HOST = r"""["']?(?:https?:)?//[^\s"'>]*"""
+LINK = re.compile(r'href="(?![a-z]+:|/)([^"#?]+)')  # to a file beside the page
 LOADED = re.compile(
     rf"<(?:script|img|iframe|source)\b[^>]*\bsrc={_HOST}"
     rf"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preconnect|preload|icon))[^>]*\bhref={_HOST}"
@@ -58,8 +59,11 @@ def write_sources(folder: Path) -> Path:
             shutil.copyfile(path, copy)
     for path, text in api_pages().items():
         (docs / path).write_text(text, encoding="utf-8")
-    messages = docs / "mistakes.md"  # their brackets are not references
-    messages.write_text(messages.read_text("utf-8").replace("][", "]\\["), encoding="utf-8")
+    shutil.copyfile(ROOT / "CITATION.cff", docs / "CITATION.cff")
+    changes = {"mistakes.md": ("][", "]\\["), "releasing.md": ("../CITATION", "CITATION")}
+    for name, (old, new) in changes.items():  # brackets are not references; the site has the file
+        page = docs / name
+        page.write_text(page.read_text("utf-8").replace(old, new), encoding="utf-8")
 
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     results = results_nav(sorted((ROOT / "docs" / "results").rglob("*.md")))
@@ -119,6 +123,25 @@ def name_sources(site: Path, docs: Path) -> None:
         path.write_text(f"{text[:end]}<p>Source: {line}</p>{text[end:]}", encoding="utf-8")
 
 
+def add_linked(site: Path) -> list[str]:
+    """Copies the files of docs/ that pages link to, as raw numbers, into the site; returns the
+    links to nothing."""
+    root = site.resolve()
+    broken = []
+    for page in sorted(site.rglob("*.html")):
+        for link in LINK.findall(page.read_text("utf-8")):
+            target = (page.parent / link).resolve()
+            inside = target.is_relative_to(root)
+            if inside and not target.exists():
+                source = ROOT / "docs" / target.relative_to(root)
+                if source.is_file():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(source, target)
+            if not inside or not target.exists():
+                broken.append(f"{page.relative_to(site)}: links to nothing: {link}")
+    return broken
+
+
 def loaded_from_elsewhere(site: Path) -> list[str]:
     """The pages that load anything from another host, each with the first such element."""
     texts = {path: path.read_text("utf-8") for path in sorted(site.rglob("*.html"))}
@@ -149,7 +172,7 @@ def main(out: Path) -> None:
         site = Path(folder) / "site"
         use_own_shim(site)
         name_sources(site, Path(folder) / "docs")
-        if wrong := loaded_from_elsewhere(site):
+        if wrong := [*add_linked(site), *loaded_from_elsewhere(site)]:
             sys.exit("\n".join(wrong))
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(site, out)

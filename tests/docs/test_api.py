@@ -107,3 +107,13 @@ def test_what_another_host_would_serve_is_found(tmp_path):
     (tmp_path / "b.html").write_text('<a href="https://example.org"><img src="b.svg"></a>')
     (wrong,) = build.loaded_from_elsewhere(tmp_path)
     assert wrong.startswith("a.html")
+
+
+def test_linked_files_are_copied_and_links_to_nothing_are_found(tmp_path):
+    links = ["results/bench_train_cpu.json", "../other", "none.html", "https://example.org"]
+    text = "".join(f'<a href="{link}"></a>' for link in links)
+    (tmp_path / "a.html").write_text(text, encoding="utf-8")
+    broken = build.add_linked(tmp_path)
+    assert [line.rpartition(" ")[2] for line in broken] == links[1:3]
+    copy = tmp_path / "results" / "bench_train_cpu.json"
+    assert copy.read_bytes() == (ROOT / "docs" / "results" / copy.name).read_bytes()
