@@ -13,8 +13,8 @@ from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.inference import (
     Inference,
     infer_columns,
-    infer_folder,
     infer_size,
+    inference_of,
     paths_of,
 )
 from common_jax.data.prepared import SPLITS
@@ -33,20 +33,14 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 def infer(config: "Config") -> Inference:
     """The folder, the columns and labels, and the number of held-out examples."""
-    inference = Inference(config.data)
-    infer_folder(inference)
-    if inference.problems:
-        return inference
-    if inference.wants("columns"):
-        _infer_columns(inference)
-    has_columns = not inference.problems
-    if has_columns and inference.wants("labels"):
+    inference = inference_of(config.data, _infer_columns)
+    if inference.wants("labels"):
         _infer_labels(inference)
 
     # The held-out examples: of single texts as many of each label as in train.
     data: DataConfig = inference.data
     splits = held_out_splits(data)
-    if has_columns and inference.wants("holdout_size") and splits and not data.examples:
+    if inference.wants("holdout_size") and splits and not data.examples:
         if inference.wants("stratified") and data.format == "texts":
             inference.set(stratified=True)
         held_out = ShuffledGroups(splits, data.holdout_size, data.seed, "examples")

@@ -9,7 +9,7 @@ import filecmp
 import itertools
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,14 @@ class Inference:
       data: the config's section, with the values inferred until now.
       values: these, by field.
       problems: what is refused.
+      notes: sentences on values of the config that are not taken.
     """
 
     def __init__(self, data: Any):
         self.data = data
         self.values: dict[str, Any] = {}
         self.problems: list[str] = []
+        self.notes: list[str] = []
 
     def wants(self, *names: str) -> bool:
         """Whether the files decide these fields."""
@@ -75,6 +77,18 @@ def paths_of(data: Any, split: str) -> list[Path]:
     folder = find_folder(data.dir, "data.dir")
     key = f"data.{split}"
     return [path for name in data.names_of(split) for path in find_files(folder, name, key)]
+
+
+def inference_of(data: Any, infer_columns: Callable[[Inference], None]) -> Inference:
+    """The folder, and the columns by `infer_columns`; nothing further can be inferred if one of
+    these is refused."""
+    inference = Inference(data)
+    infer_folder(inference)
+    if inference.wants("columns") and not inference.problems:
+        infer_columns(inference)
+    if inference.problems:
+        inference.data = dataclasses.replace(inference.data, inferred="")
+    return inference
 
 
 def infer_folder(inference: Inference) -> None:

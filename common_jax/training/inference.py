@@ -52,6 +52,8 @@ def inferred_overrides(
         fields = (f"  {flags({key: value})}" for key, value in inference.values.items())
         block = " \\\n".join(fields)
         _log.info("inferred from the files, unless set on the command line:\n%s", block)
+    for note in inference.notes:
+        _log.info("%s", note)
     return _overrides(inference.values)
 
 

@@ -7,8 +7,8 @@ from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.inference import (
     Inference,
     infer_columns,
-    infer_folder,
     infer_size,
+    inference_of,
     paths_of,
 )
 from common_jax.data.questions import QuestionTable
@@ -16,7 +16,7 @@ from common_jax.text.squad import is_squad
 from qanet_jax.data.sources import HeldOut, source_of
 
 if TYPE_CHECKING:
-    from qanet_jax.config import Config
+    from qanet_jax.config import Config, DataConfig
 
 _COLUMNS = {
     "context": ("context", "passage", "paragraph"),
@@ -27,18 +27,11 @@ _COLUMNS = {
 
 def infer(config: "Config") -> Inference:
     """The folder, the columns by their names, and the number of held-out questions."""
-    inference = Inference(config.data)
-    infer_folder(inference)
-    if inference.problems:
-        return inference
-    if inference.wants("columns"):
-        path = paths_of(inference.data, "train")[0]
-        if not is_squad(path) and not QuestionTable(path, quotes=inference.data.quotes).is_known:
-            infer_columns(inference, path, _COLUMNS)
+    inference = inference_of(config.data, _infer_columns)
 
     # The questions, which are held out with their passages.
-    if inference.wants("holdout_size") and inference.data.holds_out_dev and not inference.problems:
-        data = inference.data
+    data: DataConfig = inference.data
+    if inference.wants("holdout_size") and data.holds_out_dev:
         source = source_of(data, "train", config.words.rule)
         assert isinstance(source, HeldOut)
         squad = source.source.read(BadExamples("skip")).squad
@@ -46,3 +39,10 @@ def infer(config: "Config") -> Inference:
         held_out = ShuffledGroups(["dev"], data.holdout_size, data.seed, "passages")
         infer_size(inference, held_out, groups, source.place)
     return inference
+
+
+def _infer_columns(inference: Inference) -> None:
+    """Sets the columns of a table that is not known."""
+    path = paths_of(inference.data, "train")[0]
+    if not is_squad(path) and not QuestionTable(path, quotes=inference.data.quotes).is_known:
+        infer_columns(inference, path, _COLUMNS)
