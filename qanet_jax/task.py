@@ -98,7 +98,9 @@ class SpanExtraction(WordLevelTask[Config]):
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         outputs = self.decode(params, batch, 1, **(self.decoding if final else {}))
         pointers = {name: outputs.pop(name) for name in ("start", "end")}
-        outputs["normaliser"] = sum(jax.nn.logsumexp(each, axis=1) for each in pointers.values())
+        outputs["normaliser"] = sum(
+            jax.nn.logsumexp(logits, axis=1) for logits in pointers.values()
+        )
         if "start" in batch:
             scores = sum(_at(logits, batch[name]) for name, logits in pointers.items())
             outputs["gold"] = jnp.where(batch["start"] >= 0, scores, -jnp.inf)

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from attconv_jax.data.sources import LAYOUTS, file_sources, source_of
+from attconv_jax.data.text import tokenize
 from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.inference import (
     Inference,
     infer_columns,
+    infer_rows,
     infer_size,
     inference_of,
     paths_of,
@@ -46,6 +48,14 @@ def infer(config: "Config") -> Inference:
         held_out = ShuffledGroups(splits, data.holdout_size, data.seed, "examples")
         examples = _groups(inference.data, config.words.rule)
         infer_size(inference, held_out, examples, data.train)
+
+    # The words of all examples.
+    words = config.words
+    if inference.wants("words.rows") and not (inference.problems or data.vocabulary_from):
+        source = source_of(inference.data, "train", rule=words.rule)
+        texts = (example.texts for example in source.read(BadExamples("skip")))
+        tokenized = ([tokenize(text, words.rule) for text in example] for example in texts)
+        infer_rows(inference, words, tokenized, words.unknown_rows)
     return inference
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.inference import (
+    MANY,
     Inference,
     first_rows,
     infer_size,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from csan_jax.config import Config, DataConfig
 
 _LANGUAGES = ("source_language", "target_language")
-_MANY = 20_000  # pairs, of which no usual vocabulary is too large
 
 
 def infer(config: "Config") -> Inference:
@@ -103,7 +103,7 @@ def _infer_vocabulary(inference: Inference) -> None:
     """Lowers the number of pieces to that of a small text."""
     data: DataConfig = inference.data
     pairs = source_of(data, "train").read(BadExamples("skip"))
-    if sum(1 for _ in itertools.islice(pairs, _MANY)) == _MANY:
+    if sum(1 for _ in itertools.islice(pairs, MANY)) == MANY:
         return
     try:
         Builder(data).train_subwords()

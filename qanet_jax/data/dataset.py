@@ -46,10 +46,7 @@ class SpanBatches(Batches):
         plan: Plan,
         gold: Int[np.ndarray, "n 2"] | None = None,
     ):
-        """
-        Args:
-          gold: "start" and "end" of each row of an evaluated split.
-        """
+        """`gold` is `SplitCorpus.gold` of an evaluated split."""
         super().__init__(split.questions, TEXTS, plan)
         self._gold = gold
         self._split = split
@@ -150,7 +147,6 @@ class ReadingData(WordLevelData):
         super().__init__()
         self.config = config.data
         self._run = config
-        self._golds: dict[str, Int[np.ndarray, "n 2"] | None] = {}
 
     def builder(self) -> "Builder":
         from qanet_jax.data.prepare import Builder
@@ -229,15 +225,10 @@ class ReadingData(WordLevelData):
         """All windows of all questions of an evaluated split once, ordered by length."""
         lengths = {n: self.split(n).lengths() for n in self.splits if n != "train"}
         plan = self.split_plan(split, lengths)
-        return SpanBatches(self.split(split), self.vocabulary, plan, self._gold(split))
-
-    def _gold(self, split: str) -> Int[np.ndarray, "n 2"] | None:
-        """The gold answers of an evaluated split (`SpanBatches`), read once; None for TriviaQA,
-        which has texts without places."""
-        if split not in self._golds:
-            has_places = self.golds(split) is None
-            self._golds[split] = self.split(split).gold(self.texts(split)) if has_places else None
-        return self._golds[split]
+        corpus = self.split(split)
+        # the answers of TriviaQA are texts, without places
+        gold = None if self.golds(split) is not None else corpus.gold(self.texts(split))
+        return SpanBatches(corpus, self.vocabulary, plan, gold)
 
     def texts(self, split: str) -> Squad:
         """The texts of an evaluated split."""
