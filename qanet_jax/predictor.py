@@ -11,8 +11,16 @@ import numpy as np
 from common_jax.bad_examples import BadExamples
 from common_jax.data.padding import Group, grouped, padded, padded_width
 from common_jax.deploy.answer import AttentionMap
-from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
-from common_jax.deploy.schema import Schema, Text, View, json_schema
+from common_jax.deploy.predictor import (
+    MIN_PROBABILITY,
+    CompiledFunctions,
+    Compute,
+    Option,
+    Predictor,
+    checked_probability,
+    outputs_of,
+)
+from common_jax.deploy.schema import UNKNOWN_WORDS, Schema, Text, View, json_schema
 from common_jax.errors import Location, UserError, error_context
 from common_jax.fields import require
 from common_jax.inputs import WIDEST, columns_of, encode, inputs_from_text, padded_inputs
@@ -45,6 +53,7 @@ class QuestionAnswerer(Predictor):
     options = (
         Option("count", int, "answers to each question, best first (3)", compiled=True),
         Option("answer_length", int, "words of the longest answer (the run's)", decoding=True),
+        MIN_PROBABILITY,
         Option("vectors", str, "the run's data.vectors, for words that its corpus lacks", "FILE"),
         Option("explain", bool, "also each word's probabilities, and its attention", detail=True),
     )
@@ -91,6 +100,7 @@ class QuestionAnswerer(Predictor):
         *,
         count: int = 3,
         answer_length: int | None = None,
+        min_probability: float | None = None,
         vectors: str = "",
         explain: bool = False,
     ):
@@ -100,6 +110,7 @@ class QuestionAnswerer(Predictor):
             `SpanExtraction.decode`.
           count: number of answers to a question, best first.
           answer_length: longest answer in words; None for the run's.
+          min_probability: of an answer; "" is answered instead of a less probable one.
           vectors: the file of the run's data.vectors, for words that its corpus lacks; without it,
             these are represented by their characters only.
           explain: whether to return the probabilities of words.
@@ -121,6 +132,7 @@ class QuestionAnswerer(Predictor):
             else {"answer_length": answer_length}
         )
 
+        self._least = checked_probability(min_probability)
         self._known = self._vocabulary = vocabulary
         self._settings = settings
         self._count = count
@@ -182,7 +194,16 @@ class QuestionAnswerer(Predictor):
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
                 best, *following = (span.rounded for span in reading.answers(self._count))
-                fields: dict[str, Any] = {**request.id, **vars(best), "next": following}
+                if best.probability < self._least:
+                    best = dataclasses.replace(best, answer="", end=best.start)
+                fields: dict[str, Any] = {
+                    **request.id,
+                    **vars(best),
+                    "next": following,
+                    "unknown_words": self._vocabulary.unknown(
+                        request.context.words, request.question.words
+                    ),
+                }
                 if self._explain:
                     fields |= {"pointers": reading.pointers(), **self._attended(request)}
                 yield SpanAnswer(**fields)
@@ -197,6 +218,7 @@ class QuestionAnswerer(Predictor):
             views=(
                 View("span", "", "Answer", of="context"),
                 View("table", "next", "Next best answers"),
+                UNKNOWN_WORDS,
                 View("curves", "pointers", "Probability of each word as first and as last"),
                 View("words", "layers", "Context-query attention", of="words"),
             ),

@@ -49,8 +49,10 @@ class SpanAnswer(Answer):
 
     Attributes:
       id: of the line, if it has one.
-      answer, start, end, probability: as of `PredictedSpan`.
+      answer, start, end, probability: as of `PredictedSpan`; if it is less probable than
+        `min_probability`, the answer is "", and the end its start.
       next: the next best answers.
+      unknown_words: number of words of both texts that are not in the vocabulary.
       pointers: only with `explain`, like the next two.
       words: of the context and of the question; None without attention, as in exports.
       layers: context-query attention, one map; text 0 is the context, 1 the question.
@@ -62,6 +64,7 @@ class SpanAnswer(Answer):
     end: int
     probability: float
     next: list[PredictedSpan]
+    unknown_words: int
     pointers: Pointers | None = None
     words: list[list[str]] | None = None
     layers: list[list[AttentionMap]] | None = None

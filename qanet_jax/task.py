@@ -97,9 +97,14 @@ class SpanExtraction(WordLevelTask[Config]):
 
     def predict_step(self, params: Params, batch: Batch, *, final: bool) -> dict[str, Array]:
         outputs = self.decode(params, batch, 1, **(self.decoding if final else {}))
-        pointers = (outputs.pop(name) for name in ("start", "end"))
-        normaliser = sum(jax.nn.logsumexp(logits, axis=1) for logits in pointers)
-        return {**outputs, "normaliser": normaliser}
+        pointers = {name: outputs.pop(name) for name in ("start", "end")}
+        outputs["normaliser"] = sum(
+            jax.nn.logsumexp(logits, axis=1) for logits in pointers.values()
+        )
+        if "start" in batch:
+            scores = sum(_at(logits, batch[name]) for name, logits in pointers.items())
+            outputs["gold"] = jnp.where(batch["start"] >= 0, scores, -jnp.inf)
+        return outputs
 
     def decode(
         self, params: Params, batch: Batch, count: int, answer_length: int | None = None
@@ -133,6 +138,8 @@ class SpanExtraction(WordLevelTask[Config]):
             metrics = triviaqa_metrics.score(answers, trivia)
             question_scores = spans.scores(answers, golds, triviaqa_metrics.normalize_answer)
             words = {key: len(texts.get(key, "").split()) for key in golds}
+
+        metrics = {**metrics, **self._gold_nll(split, predictions)}
 
         # The confidence of each answer beside whether it is right.
         calibrated = calibration_notes(
@@ -190,8 +197,7 @@ class SpanExtraction(WordLevelTask[Config]):
         corpus = self.data.split(split)
         scores = predictions["score"][:, 0].astype(np.float64)
         numbers = corpus.numbers
-        totals = np.full(len(squad.questions), -np.inf)
-        np.logaddexp.at(totals, numbers, predictions["normaliser"].astype(np.float64))
+        totals = _over_windows(np.logaddexp, numbers, predictions["normaliser"])
 
         # The best span of each question: by score, and of equal ones the first in the text.
         words = np.stack([predictions["first"][:, 0], predictions["last"][:, 0]], axis=1)
@@ -208,6 +214,16 @@ class SpanExtraction(WordLevelTask[Config]):
             text = squad.contexts[question.context][start:end]
             answers[question.id] = text, float(np.exp(scores[example] - totals[number]))
         return answers
+
+    def _gold_nll(self, split: str, predictions: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """ "nll", the mean of -log p of the first gold answers, in nats, with the normaliser of
+        `_answers`; without questions of which no window has the answer, and empty if none has."""
+        if "gold" not in predictions:
+            return {}
+        numbers = self.data.split(split).numbers
+        totals = _over_windows(np.logaddexp, numbers, predictions["normaliser"])
+        golds = _over_windows(np.maximum, numbers, predictions["gold"])
+        return {"nll": float(np.mean((totals - golds)[golds > -np.inf]))}
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, Any]]:
@@ -254,7 +270,20 @@ def _by_kind(
 
 
 def _log_probability(logits: Float[Array, "B N"], at: Int[Array, "B"]) -> Float[Array, "B"]:
-    return jnp.take_along_axis(jax.nn.log_softmax(logits), at[:, None], axis=1)[:, 0]
+    return _at(jax.nn.log_softmax(logits), at)
+
+
+def _at(values: Float[Array, "B N"], at: Int[Array, "B"]) -> Float[Array, "B"]:
+    return jnp.take_along_axis(values, at[:, None], axis=1)[:, 0]
+
+
+def _over_windows(
+    joined: np.ufunc, numbers: Int[np.ndarray, "n"], values: Float[np.ndarray, "n"]
+) -> Float[np.ndarray, "questions"]:
+    """The values of each question's windows, joined; every question has a window."""
+    totals = np.full(numbers.max(initial=-1) + 1, -np.inf)
+    joined.at(totals, numbers, values.astype(np.float64))
+    return totals
 
 
 def best_spans(

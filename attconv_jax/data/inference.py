@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from attconv_jax.data.sources import LAYOUTS, file_sources, source_of
+from attconv_jax.data.text import tokenize
 from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.inference import (
     Inference,
     infer_columns,
-    infer_folder,
+    infer_rows,
     infer_size,
+    inference_of,
     paths_of,
 )
 from common_jax.data.prepared import SPLITS
@@ -33,25 +35,27 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 def infer(config: "Config") -> Inference:
     """The folder, the columns and labels, and the number of held-out examples."""
-    inference = Inference(config.data)
-    infer_folder(inference)
-    if inference.problems:
-        return inference
-    if inference.wants("columns"):
-        _infer_columns(inference)
-    has_columns = not inference.problems
-    if has_columns and inference.wants("labels"):
+    inference = inference_of(config.data, _infer_columns)
+    if inference.wants("labels"):
         _infer_labels(inference)
 
     # The held-out examples: of single texts as many of each label as in train.
     data: DataConfig = inference.data
     splits = held_out_splits(data)
-    if has_columns and inference.wants("holdout_size") and splits and not data.examples:
+    if inference.wants("holdout_size") and splits and not data.examples:
         if inference.wants("stratified") and data.format == "texts":
             inference.set(stratified=True)
         held_out = ShuffledGroups(splits, data.holdout_size, data.seed, "examples")
         examples = _groups(inference.data, config.words.rule)
         infer_size(inference, held_out, examples, data.train)
+
+    # The words of all examples.
+    words = config.words
+    if inference.wants("words.rows") and not (inference.problems or data.vocabulary_from):
+        source = source_of(inference.data, "train", rule=words.rule)
+        texts = (example.texts for example in source.read(BadExamples("skip")))
+        tokenized = ([tokenize(text, words.rule) for text in example] for example in texts)
+        infer_rows(inference, words, tokenized, words.unknown_rows)
     return inference
 
 

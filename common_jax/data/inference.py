@@ -9,11 +9,12 @@ import filecmp
 import itertools
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from common_jax.bad_examples import BadExamples
+from common_jax.config import inferred_key
 from common_jax.data.holdout import HoldOut
 from common_jax.data.object_rows import ObjectTable, read_scalar
 from common_jax.data.prepared import SPLITS
@@ -28,6 +29,7 @@ _MOST_CLASSES = 20  # values of a column of labels without a known name
 _ROWS = 3  # least rows of each, and
 _SHARE = 0.01  # least share of the rows
 _TEXT = 2  # a column is the text if it is this many times as long as the next
+MANY = 20_000  # examples, of which no usual vocabulary is too large
 _SHOWN = 4  # meanings of a problem that are listed
 
 
@@ -38,12 +40,14 @@ class Inference:
       data: the config's section, with the values inferred until now.
       values: these, by field.
       problems: what is refused.
+      notes: sentences on values of the config that are not taken.
     """
 
     def __init__(self, data: Any):
         self.data = data
         self.values: dict[str, Any] = {}
         self.problems: list[str] = []
+        self.notes: list[str] = []
 
     def wants(self, *names: str) -> bool:
         """Whether the files decide these fields."""
@@ -66,8 +70,8 @@ class Inference:
 
 
 def flags(values: Mapping[str, Any]) -> str:
-    """Fields of `data` as flags for a shell."""
-    return " ".join(shlex.quote(f"--config.data.{key}={v}") for key, v in values.items())
+    """Fields of `data.inferred` as flags for a shell."""
+    return " ".join(shlex.quote(f"--config.{inferred_key(k)}={v}") for k, v in values.items())
 
 
 def paths_of(data: Any, split: str) -> list[Path]:
@@ -75,6 +79,18 @@ def paths_of(data: Any, split: str) -> list[Path]:
     folder = find_folder(data.dir, "data.dir")
     key = f"data.{split}"
     return [path for name in data.names_of(split) for path in find_files(folder, name, key)]
+
+
+def inference_of(data: Any, infer_columns: Callable[[Inference], None]) -> Inference:
+    """The folder, and the columns by `infer_columns`; nothing further can be inferred if one of
+    these is refused."""
+    inference = Inference(data)
+    infer_folder(inference)
+    if inference.wants("columns") and not inference.problems:
+        infer_columns(inference)
+    if inference.problems:
+        inference.data = dataclasses.replace(inference.data, inferred="")
+    return inference
 
 
 def infer_folder(inference: Inference) -> None:
@@ -257,3 +273,23 @@ def infer_size(
         inference.refuse(str(error), {"holdout_size": max(1, held_out.groups // 10)})
     else:
         inference.set(holdout_size=size)
+
+
+def infer_rows(
+    inference: Inference, words: Any, examples: Iterable[Iterable[Sequence[str]]], shared: int = 0
+) -> None:
+    """Lowers "words.rows" to the words of a small text.
+
+    Args:
+      words: the config's section.
+      examples: the words of each text of each.
+      shared: rows of no single word, beside padding and unknown words.
+    """
+    distinct = set[str]()
+    for number, texts in enumerate(examples, start=1):
+        distinct.update(*texts)
+        if number == MANY:
+            return
+    rows = len(distinct) + 2 + shared
+    if rows < words.rows:
+        inference.values["words.rows"] = rows

@@ -27,6 +27,11 @@ class Answer:
         return _fields(self)
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """The fields as columns of a table."""
+        return self.to_dict()
+
+    @property
     def json(self) -> str:
         """The fields as a JSON object."""
         return json.dumps(self.to_dict(), ensure_ascii=False)

@@ -144,7 +144,7 @@ def _read(
     checkpoints = Checkpoints(workdir, task.config.train.best_metric)
     best = checkpoints.best
     if best is None:
-        raise UserError(f"{workdir.path}: has no checkpoint yet")
+        raise UserError(f"{workdir.path}: has not been trained: it has no checkpoint")
     has_ema = bool(task.config.train.ema_decay)
     if ema and not has_ema:
         raise UserError(f"{workdir.path}: has no moving average (train.ema_decay=0)")

@@ -23,6 +23,7 @@ from common_jax.deploy.arrivals import arriving
 from common_jax.deploy.memory_maps import nearly_used_up
 from common_jax.deploy.schema import Schema, Text
 from common_jax.errors import Location, UserError
+from common_jax.fields import require
 from common_jax.io.threads import threaded_map
 from common_jax.text.cleaning import warn_if_overlong
 
@@ -85,6 +86,18 @@ class Option:
     compiled: bool = False
     decoding: bool = False
     detail: bool = False
+
+
+MIN_PROBABILITY = Option(
+    "min_probability", float, 'answer "" where the best has a lower probability', "P"
+)
+
+
+def checked_probability(value: float | None) -> float:
+    """The value of `MIN_PROBABILITY`, 0 for None; raises UserError unless it is in [0, 1]."""
+    lowest = 0.0 if value is None else value
+    require(0 <= lowest <= 1, f"min_probability={lowest:g}: 0 to 1")
+    return lowest
 
 
 def outputs_of(

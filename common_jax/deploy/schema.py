@@ -100,7 +100,7 @@ class View:
 
     Attributes:
       kind:
-        "text" a string;
+        "text" a string or a number;
         "table" numbers by name, or a list of objects with the same fields;
         "span" the input text `of`, in which the characters from the field "start" to "end" are
           marked, and the field "probability" of the output;
@@ -119,6 +119,9 @@ class View:
     field: str
     title: str
     of: str = ""
+
+
+UNKNOWN_WORDS = View("text", "unknown_words", "Words not in the vocabulary")
 
 
 @dataclasses.dataclass(frozen=True)

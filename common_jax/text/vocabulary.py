@@ -107,6 +107,11 @@ class Vocabulary:
         ids = self._cached_ids
         return [ids[w] if w in ids else ids.setdefault(w, self._word_id(w)) for w in words]
 
+    def unknown(self, *texts: Iterable[str]) -> int:
+        """The number of words of texts that have no id of their own, counting repetitions."""
+        ids = itertools.chain.from_iterable(map(self.word_ids, texts))
+        return sum(not UNKNOWN < number < self._first_shared for number in ids)
+
     def char_ids(self, words: Sequence[str], length: int) -> Int32[np.ndarray, "n length"]:
         """The ids of each word's first `length` characters, padded with 0."""
         rows = np.zeros((len(words), length), np.int32)

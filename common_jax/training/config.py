@@ -194,8 +194,10 @@ def _has_given_folder(config: Any) -> bool:
 
 
 def read_task(run: RunFolder, **data: Any) -> "Task":
-    """As `make_task`, with the vocabulary; raises UserError also if it is broken."""
+    """As `make_task`, with the vocabulary; raises UserError also if it is missing or broken."""
     task = make_task(run, **data)
+    if task.data is not None and not (run.vocabulary.is_dir() or run.has_begun):
+        raise UserError(f"{run.path}: has not been trained")
     task.read_vocabulary(local_copy(run.vocabulary))
     return task
 

@@ -6,8 +6,9 @@ import pkgutil
 from collections.abc import Sequence
 from typing import Any
 
-from common_jax.config import SplitsConfig
+from common_jax.config import SplitsConfig, inferred_key
 from common_jax.data.inference import Inference, flags
+from common_jax.fields import flat
 from common_jax.training.multihost import first_process_only
 from common_jax.training.run_folder import RunFolder
 
@@ -31,7 +32,7 @@ def inferred_overrides(
     data = getattr(config, "data", None)
     if not isinstance(data, SplitsConfig) or not data.inference:
         return []
-    names = [name for name in data.to_infer if f"data.{name}" not in given]
+    names = [name for name in data.to_infer if inferred_key(name) not in given]
     if not names:
         return []
     for run in runs:
@@ -52,17 +53,20 @@ def inferred_overrides(
         fields = (f"  {flags({key: value})}" for key, value in inference.values.items())
         block = " \\\n".join(fields)
         _log.info("inferred from the files, unless set on the command line:\n%s", block)
+    for note in inference.notes:
+        _log.info("%s", note)
     return _overrides(inference.values)
 
 
 def _recorded(run: RunFolder, names: Sequence[str]) -> dict[str, Any]:
     """The values of fields that a run's files have decided; none of a version without `inferred`,
     which had those of the config."""
-    recorded = run.config().get("data") or {}
-    decided = str(recorded.get("inferred", "")).split(",")
-    return {name: recorded[name] for name in names if name in decided and name in recorded}
+    recorded = flat(run.config())
+    decided = str(recorded.get("data.inferred", "")).split(",")
+    keys = {name: inferred_key(name) for name in names if name in decided}
+    return {name: recorded[key] for name, key in keys.items() if key in recorded}
 
 
 def _overrides(values: dict[str, Any]) -> list[str]:
     fields = {**values, "inferred": ",".join(values)}
-    return [f"--config.data.{name}={value}" for name, value in fields.items()]
+    return [f"--config.{inferred_key(name)}={value}" for name, value in fields.items()]

@@ -10,7 +10,7 @@ from configs.attconv import texts
 
 
 def get_config(system="advanced"):
-    fields = {"format": "ranking", "labels": "no,yes", "inferred": "dir,holdout_size"}
+    fields = {"format": "ranking", "labels": "no,yes", "inferred": "dir,holdout_size,words.rows"}
     config = texts.get_config(system, **fields)
     config.train.best_metric = "precision_at_1"
     return config

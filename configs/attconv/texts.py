@@ -10,7 +10,7 @@ another system for one text (systems.py).
 from attconv_jax.config import DataConfig, WordsConfig
 from configs.attconv.systems import config_of, finish
 
-INFERRED = "dir,columns,labels,stratified,holdout_size"
+INFERRED = "dir,columns,labels,stratified,holdout_size,words.rows"
 
 
 def get_config(system="light", format="texts", labels="1,2,3,4,5", inferred=INFERRED):

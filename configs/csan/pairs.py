@@ -17,4 +17,5 @@ def get_config(system: str = ""):
     config.data.update(source_language="en", target_language="de", holdout_size=1000)
     config.data.inferred = "dir,columns,source_language,target_language,holdout_size,vocab_size"
     config.data.update(on_bad_example="error", white_space="blanks")
+    config.train.update(evaluate_every=500, patience=3)
     return systems.choose_sized(config, system)

@@ -14,7 +14,7 @@ from configs.qanet import squad_small
 def get_config(system="qanet"):
     config = squad_small.get_config(system)
     config.data.update(dir="data", train="train.jsonl", dev="", vectors="")
-    config.data.inferred = "dir,columns,holdout_size"
+    config.data.inferred = "dir,columns,holdout_size,words.rows"
     config.words.update(dim=100, rows=20_000, rule="unicode")
     config.train.update(steps=4000, evaluate_every=1000, patience=3)
     config.paper.update(results=(), source="")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.inference import (
+    MANY,
     Inference,
     first_rows,
-    infer_folder,
     infer_size,
+    inference_of,
     paths_of,
     read_columns,
 )
@@ -27,25 +28,23 @@ if TYPE_CHECKING:
     from csan_jax.config import Config, DataConfig
 
 _LANGUAGES = ("source_language", "target_language")
-_MANY = 20_000  # pairs, of which no usual vocabulary is too large
 
 
 def infer(config: "Config") -> Inference:
     """The folder, the columns and languages by their names, the number of held-out sentences, and
     the size of the vocabulary."""
-    inference = Inference(config.data)
-    infer_folder(inference)
-    if inference.wants("columns") and not inference.problems:
-        _infer_languages(inference)
-    splits = held_out_splits(config.data)
-    if inference.problems:
-        return inference
-    data = inference.data
+    inference = inference_of(config.data, _infer_languages)
+
+    # The held-out sentences, with all of their translations.
+    data: DataConfig = inference.data
+    splits = held_out_splits(data)
     if inference.wants("holdout_size") and splits:
         source = source_of(data, "train")
         held_out = SmallestHashes(splits, data.holdout_size, data.seed, "source sentences")
         groups = ((pair.source,) for pair in source.read(BadExamples("skip")))
         infer_size(inference, held_out, groups, source.place)
+
+    # The pieces, of the sentences that remain to train on.
     if inference.wants("vocab_size") and not (data.vocabulary_from or inference.problems):
         _infer_vocabulary(inference)
     return inference
@@ -104,11 +103,12 @@ def _infer_vocabulary(inference: Inference) -> None:
     """Lowers the number of pieces to that of a small text."""
     data: DataConfig = inference.data
     pairs = source_of(data, "train").read(BadExamples("skip"))
-    if sum(1 for _ in itertools.islice(pairs, _MANY)) == _MANY:
+    if sum(1 for _ in itertools.islice(pairs, MANY)) == MANY:
         return
     try:
         Builder(data).train_subwords()
     except TooManyPiecesError as error:
         inference.set(vocab_size=error.most)
+        inference.notes.append(f"{error}, hence the vocabulary is made smaller")
     except UserError as error:
         inference.refuse(str(error))

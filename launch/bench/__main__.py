@@ -140,11 +140,13 @@ def _add_train(commands) -> argparse.ArgumentParser:
 
 def _measure_train(args: argparse.Namespace) -> list[Row]:
     """A row for each measure, with a column for each system, or for each number of steps a call."""
-    from common_jax.deploy.configs import parse
+    from launch.api.configs import config
     from launch.measure.steps import is_packed, timed
 
     files = system_files(args.config, args.systems)
-    configs = {name: parse(file, args.overrides) for name, file in files.items()}
+    configs = {
+        name: config(file, args.overrides).with_inferred().values for name, file in files.items()
+    }
     if args.inference and any(map(is_packed, configs.values())):
         raise UserError("--inference: predictions need data.batching=buckets, a row for each text")
     if args.profile and args.profile.exists() and not args.profile.is_dir():

@@ -10,15 +10,21 @@ from launch.pages import charts
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --soft: #555; --line: #e4e4e4;
-  --head: #f6f6f6; }
+  --head: #f6f6f6; --fade: #0003; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #15191e; --ink: #e6e6e6; --soft: #a9b4c0; --line: #39424d; --head: #212831; }
+  :root { --paper: #15191e; --ink: #e6e6e6; --soft: #a9b4c0; --line: #39424d; --head: #212831;
+    --fade: #fff4; }
 }
 body { margin: 0 auto; max-width: 68rem; padding: 1rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; line-height: 1.2; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-bottom: 1px solid var(--line); }
-.wide { overflow-x: auto; margin: .8rem 0; }
+/* A side at which a table goes on is shaded: the paper moves with it, the shades do not. */
+.wide { overflow-x: auto; margin: .8rem 0; background:
+  linear-gradient(to right, var(--paper) 40%, transparent) left / 2.5rem 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 40%, transparent) right / 2.5rem 100% no-repeat local,
+  linear-gradient(to right, var(--fade), transparent) left / 1rem 100% no-repeat scroll,
+  linear-gradient(to left, var(--fade), transparent) right / 1rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums;
   overflow-wrap: normal; }
 .number { text-align: right; }

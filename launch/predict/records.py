@@ -253,7 +253,7 @@ class Results:
 
     def _fields(self, record: Record, result: Answer | Unanswered) -> dict[str, Any]:
         """The answer's fields, or the error, under names that no column has."""
-        fields = {ERROR: result.reason} if isinstance(result, Unanswered) else result.to_dict()
+        fields = {ERROR: result.reason} if isinstance(result, Unanswered) else result.columns
         repeated = [name for name in ("id",) if record.columns.get(name) == fields.get(name)]
         used = {*self._columns, *record.columns}
         return {_unused(n, used): value for n, value in fields.items() if n not in repeated}

@@ -54,7 +54,14 @@ def main(argv: list[str]) -> None:
         parser.error("--workdir: name a folder")
     from launch.api.configs import config
 
+    configure_logging(args.quiet)
     chosen = config(args.config, overrides)
+    if args.print_config or args.describe or args.prepare:
+        from common_jax.training.config import default_workdir
+        from common_jax.training.run_folder import RunFolder
+
+        folder = RunFolder(args.workdir or default_workdir(args.config))
+        chosen = chosen.with_inferred([folder])
     if args.print_config:
         from launch.config_fields import as_overrides
 
@@ -64,13 +71,8 @@ def main(argv: list[str]) -> None:
     if args.describe:
         print(chosen.describe())
         return
-    configure_logging(args.quiet)
     if args.prepare:
-        from common_jax.training.config import default_workdir
-        from common_jax.training.run_folder import RunFolder
-
-        folder = RunFolder(args.workdir or default_workdir(args.config))
-        chosen.with_inferred([folder]).make_task().prepare(args.workers)
+        chosen.make_task().prepare(args.workers)
         return
 
     from launch.train.rendezvous import join

@@ -34,12 +34,21 @@ class SpanBatches(Batches):
 
     A batch has "index" [B]; for both `TEXTS` the word ids "TEXT" int32 [B, width], the characters
     "TEXT_characters" int32 [B, width, W], and with fixed vectors "TEXT_vectors" float32
-    [B, width, P]; in training "start" and "end" int32 [B], the answer's first and last word; and
-    the model's inputs, "TEXT_KEY" int32 [B, width, K] of words or "KEY" int32 [B, K] of examples.
+    [B, width, P]; "start" and "end" int32 [B], the first and last word of the first gold answer, in
+    evaluation -1 in windows without it, and missing if none has one; and the model's inputs,
+    "TEXT_KEY" int32 [B, width, K] of words or "KEY" int32 [B, K] of examples.
     """
 
-    def __init__(self, split: "SplitCorpus", vocabulary: Vocabulary, plan: Plan):
+    def __init__(
+        self,
+        split: "SplitCorpus",
+        vocabulary: Vocabulary,
+        plan: Plan,
+        gold: Int[np.ndarray, "n 2"] | None = None,
+    ):
+        """`gold` is `SplitCorpus.gold` of an evaluated split."""
         super().__init__(split.questions, TEXTS, plan)
+        self._gold = gold
         self._split = split
         self._vocabulary = vocabulary
 
@@ -64,6 +73,8 @@ class SpanBatches(Batches):
             batch[column.name] = column.gather(corpora[text], rows[text], widths[text])
         if split.answered:
             batch["start"], batch["end"] = split.questions.gather(index, "answer", 2).T
+        elif self._gold is not None:
+            batch["start"], batch["end"] = self._gold[index].T
         return batch
 
 
@@ -100,9 +111,30 @@ class SplitCorpus:
 
     def characters(self, example: int, first: int, last: int) -> tuple[int, int]:
         """The character offsets of words `first` to `last` of an example's passage."""
-        passage = int(self._passages[example])
-        starts, ends = (self.passages.row(passage, name) for name in ("starts", "ends"))
+        starts, ends = self._offsets(example)
         return int(starts[first]), int(ends[last])
+
+    def gold(self, squad: Squad) -> Int[np.ndarray, "n 2"] | None:
+        """The first and the last word of each question's first answer in each window, -1 where a
+        window lacks a part of it; None if no window has one.
+
+        Args:
+          squad: the texts of this split.
+        """
+        found = np.full((len(self.numbers), 2), -1, np.int32)
+        for row, number in enumerate(self.numbers.tolist()):
+            starts, ends = self._offsets(row)
+            for answer in squad.questions[number].answers[:1]:
+                end = answer.start + len(answer.text)
+                if len(starts) and starts[0] <= answer.start and end <= ends[-1]:
+                    first = np.searchsorted(ends, answer.start, "right")
+                    found[row] = first, np.searchsorted(starts, end) - 1
+        return found if (found >= 0).any() else None
+
+    def _offsets(self, example: int) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "N"]]:
+        """The start and the end of each word of an example's passage, in characters."""
+        passage = int(self._passages[example])
+        return self.passages.row(passage, "starts"), self.passages.row(passage, "ends")
 
 
 class ReadingData(WordLevelData):
@@ -193,7 +225,10 @@ class ReadingData(WordLevelData):
         """All windows of all questions of an evaluated split once, ordered by length."""
         lengths = {n: self.split(n).lengths() for n in self.splits if n != "train"}
         plan = self.split_plan(split, lengths)
-        return SpanBatches(self.split(split), self.vocabulary, plan)
+        corpus = self.split(split)
+        # the answers of TriviaQA are texts, without places
+        gold = None if self.golds(split) is not None else corpus.gold(self.texts(split))
+        return SpanBatches(corpus, self.vocabulary, plan, gold)
 
     def texts(self, split: str) -> Squad:
         """The texts of an evaluated split."""

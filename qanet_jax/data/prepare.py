@@ -34,7 +34,7 @@ from common_jax.text.squad import Question
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import splits_of
-from qanet_jax.data.sources import TRIVIAQA, Source, source_of
+from qanet_jax.data.sources import TRIVIAQA, HeldOut, Source, source_of
 from qanet_jax.data.text import TEXTS, TokenizedText, unreachable, windows
 
 if TYPE_CHECKING:
@@ -108,6 +108,14 @@ class Builder(WordLevelBuilder):
 
     def _source(self, split: Any) -> Source:
         return source_of(self._config, split, self._words.rule)
+
+    @functools.cached_property
+    def _sources(self) -> dict[str, Any]:
+        """As the base class; dev that is held out of train has the same tables, opened once."""
+        sources = super()._sources
+        if "dev" in sources and isinstance(train := sources.get("train"), HeldOut):
+            sources["dev"] = dataclasses.replace(train, split="dev")
+        return sources
 
     @functools.cached_property
     def _vectors(self) -> str:

@@ -178,9 +178,33 @@ class Logits(CompiledFunctions):
         return lambda arrays: self.outputs
 
 
-def with_programs(task, programs):
+def with_programs(task, programs, **options):
     service = service_of(task)
-    return service.predictor_class(service.vocabulary, service.settings, programs)
+    return service.predictor_class(service.vocabulary, service.settings, programs, **options)
+
+
+@pytest.mark.parametrize("least,labelled", [(None, 2), (0.75, 1), (0.9, 0)])
+def test_a_label_that_is_not_probable_enough_is_left_out(task, least, labelled):
+    logits = np.log([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]])
+    programs = Logits(logits, ("logits", "probabilities"))
+    first, second = task.data.texts("test")[0]
+    answers = [
+        *with_programs(task, programs, min_probability=least).predict(
+            [f"{first}\t{second}", "zyx zyx\t" + second]
+        )
+    ]
+    names = task.config.data.names
+    assert [answer.label for answer in answers] == [
+        names[0] if labelled == 2 else "",
+        names[2] if labelled else "",
+    ]
+    assert [answer.unknown_words for answer in answers] == [0, 2]
+
+
+def test_a_ranking_leaves_no_sentence_out(ranking):
+    programs = Logits([[1.0, 2.0]], ("logits", "probabilities"))
+    with pytest.raises(UserError, match="min_probability"):
+        with_programs(ranking[0], programs, min_probability=0.5)
 
 
 @pytest.mark.parametrize("outputs", [("logits", "probabilities"), ("probabilities",)])

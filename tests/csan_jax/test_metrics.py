@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import sacrebleu.sacrebleu
 
+from common_jax.errors import install_command
 from csan_jax import metrics as translation
 from csan_jax.languages import (
     code_of,
@@ -160,7 +161,7 @@ def test_tokenizer_follows_the_language(monkeypatch):
         "importlib.util.find_spec", lambda module: None if module == "ipadic" else "found"
     )
     assert sacrebleu_tokenizer("ja") == "char"
-    assert "sacrebleu[ja]" in missing_analyser("ja-JP")
+    assert install_command("ja") in missing_analyser("ja-JP")
     assert [missing_analyser(language) for language in ("ko", "zh", "de")] == [""] * 3
 
 

@@ -100,7 +100,7 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
     lines = ["Two red cups.\tOne cup.", "Über 😀\tשלום"]
     run = ["--workdir", folder / "run", "--explain"]
     answers = [*map(json.loads, commands.answers(monkeypatch, capsys, lines, *run))]
-    names = {"label", "probabilities", "score", "words", "layers"}
+    names = {"label", "probabilities", "score", "unknown_words", "words", "layers"}
     assert [{*answer} for answer in answers] == [names] * 2
     assert answers[0]["words"] == [["two", "red", "cups", "."], ["one", "cup", "."]]
 

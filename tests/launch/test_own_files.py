@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from common_jax.config import from_values
+from common_jax.config import from_values, inferred_key
 from common_jax.errors import UserError
-from common_jax.fields import to_mapping
+from common_jax.fields import flat, to_mapping
 from common_jax.training.run_folder import RunFolder
 from launch.api.configs import config
 from launch.train import __main__ as train
@@ -40,6 +40,9 @@ BITS = [(n % 2, text) for n, (text, _) in enumerate(SIDES)]
 HELD_OUT = {"holdout_size": 30}
 STRATIFIED = HELD_OUT | {"stratified": True}
 EN_DE = {"source_language": "en", "target_language": "de"}
+# 307 numbers, six words and "."; padding, unknown words and 100 of their hashes; of questions the
+# 270 numbers that are not held out
+ROWS = {"attconv": 307 + 7 + 2 + 100, "qanet": 270 + 7 + 2, "csan": None}
 NAMED = {"columns": "label=verdict,text=review text", "labels": "bad,good,mixed"}
 # Config, file and its content; overrides; and the inferred fields beside `dir`.
 READ = {
@@ -86,8 +89,9 @@ def inferred(name, file, overrides=(), runs=()):
     """The fields that a file decides."""
     overrides = [f"--config.data.{text}" for text in (f"train={file}", *overrides)]
     chosen = config(name, overrides).with_inferred(runs)
-    data = to_mapping(chosen.values)["data"]
-    return {key: data[key] for key in data["inferred"].split(",") if key}, chosen
+    values = flat(to_mapping(chosen.values))
+    names = values["data.inferred"].split(",")
+    return {key: values[inferred_key(key)] for key in names if key}, chosen
 
 
 @pytest.mark.parametrize("case", READ)
@@ -98,6 +102,7 @@ def test_what_a_file_decides_is_a_fixed_point(case, tmp_path, monkeypatch):
     (tmp_path / file).write_text(content)
     fields, chosen = inferred(name, file, overrides)
     assert fields.pop("dir") == str(tmp_path)
+    assert fields.pop("words.rows", None) == ROWS[name.partition("/")[0]]
     if expected.get("vocab_size") is ...:
         assert 300 < fields["vocab_size"] < 8000
         expected = expected | {"vocab_size": fields["vocab_size"]}

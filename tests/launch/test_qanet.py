@@ -75,7 +75,7 @@ def test_questions_about_any_text_are_answered_from_it(folder, monkeypatch, caps
 def test_a_run_without_a_vocabulary_takes_no_file(tmp_path, monkeypatch, capsys):
     RunWriter(tmp_path / "run").claim(parse("configs/qanet/quickstart.py", []))
     argv = ["--workdir", str(tmp_path / "run"), "--data", "dev.json"]
-    assert "not a complete vocabulary" in fails(monkeypatch, capsys, argv, evaluate.main)
+    assert "run: has not been trained" in fails(monkeypatch, capsys, argv, evaluate.main)
 
 
 @pytest.fixture

@@ -47,7 +47,9 @@ def test_what_predict_writes_is_scored(name, output, tmp_path):
         results = results_to(answers, records, file, SCHEMA)
         for record, text in zip(records.rows, PREDICTED.values(), strict=True):
             identity = {"id": record.input.value["id"]}
-            answer = SpanAnswer(**identity, answer=text, start=0, end=3, probability=1.0, next=[])
+            answer = SpanAnswer(
+                **identity, answer=text, start=0, end=3, probability=1.0, next=[], unknown_words=0
+            )
             results.write(record, answer if text else Unanswered("too long"))
         results.close()
     (tmp_path / "official.json").write_text('{"m1": "Ada", "7": "Bob"}')

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections import Counter
+from itertools import count
 from types import SimpleNamespace
 
 import jax
@@ -132,6 +133,21 @@ def test_questions_read_together_are_answered_as_alone(reader, squad):
         assert reader.parse(line, "here").lengths == tuple(len(words_of(text)) for text in pair)
 
 
+def test_an_answer_that_is_not_probable_enough_is_empty(task, params, squad):
+    question = {"context": squad.contexts[0], "question": "zyx zyx ?"}
+    answers = []
+    for least in (0.0, 1.0):
+        strict = service_of(task).predictor(params, min_probability=least)
+        answers += [answer.to_dict() for answer in strict.predict([question])]
+    best, empty = answers
+    words = [word for text in question.values() for word in words_of(text)]
+    vocabulary = task.data.vocabulary
+    assert best["unknown_words"] == sum(word not in vocabulary for word in words) > 2
+    assert empty == {**best, "answer": "", "end": best["start"]}
+    with pytest.raises(UserError, match="min_probability"):
+        service_of(task).predictor(params, min_probability=1.5)
+
+
 def test_explained_answers_have_the_probabilities_of_words(task, params, reader, squad):
     context, question = squad.contexts[0], squad.questions[0].text
     line = input_line(context, question)
@@ -214,6 +230,45 @@ def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task
     assert scored.results["length"].tolist() == words
 
 
+def test_the_loss_is_that_of_the_first_gold_answer_over_all_windows(task, params, squad):
+    """Against loops over the windows; of TriviaQA and without answers there is none."""
+    corpus = task.data.split("test")
+    rows = len(corpus.questions)
+    gold = np.full(rows, np.nan, np.float32)
+    normaliser = np.zeros(rows, np.float32)
+    windows = [[] for _ in squad.questions]
+    for arrays in task.split_batches("test").epoch(0):
+        batch = jax.tree.map(jnp.asarray, arrays)
+        outputs = task.predict_step(params, batch, final=False)
+        pointers = map(np.asarray, task.logits(params, batch))
+        for at, row, start, end in zip(count(), batch["index"].tolist(), *pointers):
+            if row >= 0:
+                gold[row] = outputs["gold"][at]
+                normaliser[row] = outputs["normaliser"][at]
+                windows[corpus.numbers[row]].append((row, start, end))
+
+    losses = []
+    for question, read in zip(squad.questions, windows, strict=True):
+        answer = question.answers[0]
+        letters = {*range(answer.start, answer.start + len(answer.text))}
+        scores = []
+        for row, start, end in read:
+            words = [corpus.characters(row, n, n) for n in range(int(corpus.lengths()[row, 0]))]
+            inside = [n for n, word in enumerate(words) if letters & {*range(*word)}]
+            covered = {letter for n in inside for letter in range(*words[n])}
+            if {n for n in letters if not squad.contexts[question.context][n].isspace()} <= covered:
+                scores.append(start[inside[0]] + end[inside[-1]])
+        pairs = [np.add.outer(start, end).ravel() for _, start, end in read]
+        losses.append(scipy.special.logsumexp(np.concatenate(pairs)) - max(scores))
+    assert max(map(len, windows)) > 1 and (gold == -np.inf).any()
+
+    spans = dict.fromkeys(("first", "last"), np.zeros((rows, 1), int))
+    predictions = {**spans, "score": np.zeros((rows, 1)), "normaliser": normaliser}
+    assert "nll" not in task.score("test", predictions).metrics
+    nll = task.score("test", {**predictions, "gold": gold}).metrics["nll"]
+    assert nll == pytest.approx(np.mean(losses), rel=1e-5)
+
+
 def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_path):
     """Two documents answer Cats, each with less confidence than the third answers Evita."""
     texts = {"a.txt": "He wrote Cats.", "b.txt": "And the cats!", "c.txt": "Evita by Cats"}
@@ -238,6 +293,8 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     at = np.array([[2], [2], [0]])
     score = np.log([[0.4], [0.3], [0.6]])
     predictions = {"first": at, "last": at, "score": score, "normaliser": np.zeros(3)}
+    (batch,) = task.split_batches("dev").epoch(0)
+    assert "start" not in batch
     scored = task.score("dev", predictions)
     assert json.loads(scored.predictions["json"]) == {"tc_1": "Cats"}
     assert scored.notes["questions"] == 1

@@ -165,19 +165,20 @@ def test_columns_that_accept_longer_rows_have_another_identity(tmp_path):
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_predictions_have_a_name_that_no_row_has(tmp_path, ending):
     """Also where the first row lacks the column of the gold labels."""
-    write(tmp_path, "t.csv", "text\tlabel\nno label\nbad\tnegative\n".replace("\t", ","))
+    write(tmp_path, "t.csv", "text,label,probability_positive\nno label\nbad,negative,1\n")
     rows = [{"text": "no label"}, {"text": "bad", "label": "negative"}]
     write(tmp_path, "t.jsonl", "\n".join(map(json.dumps, rows)))
     schema, output = schema_of(1, ranking=False), io.StringIO()
     records = file_records(tmp_path / f"t.{ending}", "", schema)
     results = results_to(Path(f"o.{ending}"), records, output, schema)
     for record in records.rows:
-        results.write(record, Label("positive", {"positive": 1.0}, 40.75))
+        results.write(record, Label("positive", {"positive": 1.0}, 40.75, 0))
     results.close()
     lines = output.getvalue().splitlines()
     if ending == "csv":
         written = [*csv.DictReader(lines)]
-        assert lines[0] == "text,label,predicted_label,probabilities,score,error"
+        names = "predicted_label,predicted_probability_positive,score,unknown_words,error"
+        assert lines[0] == f"text,label,probability_positive,{names}"
     else:
         written = [*map(json.loads, lines)]
     assert [row["predicted_label"] for row in written] == ["positive"] * 2

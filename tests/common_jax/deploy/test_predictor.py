@@ -79,13 +79,15 @@ NEXT = [PredictedSpan("b", 2, 3, 0.25)]
             '{"translation": "ü", "hypotheses": [{"translation": "ü", "score": -0.5}]}',
         ),
         (
-            SpanAnswer(id=7, answer="a", start=0, end=1, probability=0.5, next=NEXT),
+            SpanAnswer(
+                id=7, answer="a", start=0, end=1, probability=0.5, next=NEXT, unknown_words=2
+            ),
             '{"id": 7, "answer": "a", "start": 0, "end": 1, "probability": 0.5, "next": '
-            '[{"answer": "b", "start": 2, "end": 3, "probability": 0.25}]}',
+            '[{"answer": "b", "start": 2, "end": 3, "probability": 0.25}], "unknown_words": 2}',
         ),
         (
-            Label("no", {"no": 1.0}, 40.75, [["a", "b"], ["c"]], MAPS),
-            '{"label": "no", "probabilities": {"no": 1.0}, "score": 40.75, '
+            Label("no", {"no": 1.0}, 40.75, 3, [["a", "b"], ["c"]], MAPS),
+            '{"label": "no", "probabilities": {"no": 1.0}, "score": 40.75, "unknown_words": 3, '
             '"words": [["a", "b"], ["c"]], "layers": '
             '[[{"text": null, "context": 0, "weights": [[0.25, 0.75]]}, '
             '{"text": 1, "context": 0, "weights": [[1.0, 1.0]]}]]}',
@@ -105,7 +107,9 @@ def test_the_line_has_the_fields_that_an_answer_has(answer, line):
     [{"start": None}, {"start": 0.5}, {"next": [{"answer": "b"}]}, {"id": [7]}, {"words": [[1]]}],
 )
 def test_an_answer_of_other_types_does_not_fit_the_schema(change):
-    answer = SpanAnswer(answer="a", start=0, end=1, probability=0.5, next=[]).to_dict()
+    answer = SpanAnswer(
+        answer="a", start=0, end=1, probability=0.5, next=[], unknown_words=0
+    ).to_dict()
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**answer, **change}, json_schema(SpanAnswer))
 
@@ -117,7 +121,7 @@ class Sum(Answer):
 
 def test_answers_are_equal_by_class_and_fields():
     """The plain field alone is the line only of its class."""
-    assert Label("a", {"a": 1.0}, 9.5, None, MAPS) == Label("a", {"a": 1.0}, 9.5, None, MAPS)
+    assert Label("a", {"a": 1.0}, 9.5, 0, None, MAPS) == Label("a", {"a": 1.0}, 9.5, 0, None, MAPS)
     assert len({Translation("a"), Translation("a"), Translation("b")}) == 2
     assert Translation("a") != Sum("a") and Translation("a") != "a"
     assert Translation("a").json == Sum("a").line == '{"translation": "a"}'
