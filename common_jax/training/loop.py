@@ -90,9 +90,9 @@ def train(
             prepare_on_all(task)
             data = workdir.adopt_data(task)
             with PreemptionHandler() as preemption:
-                run = _Run(task, workdir, mesh, preemption, data, timer or StallTimer())
+                run = _Run(task, workdir, mesh, preemption, data)
                 with contextlib.closing(run):
-                    run.begin(starting_parameters)
+                    run.begin(starting_parameters, timer or StallTimer())
                     preemption.raise_if_requested()
                     return run.finish(run.take_steps(), command)
     finally:
@@ -113,13 +113,7 @@ class _Run:
     progress: Progress
 
     def __init__(
-        self,
-        task: Task,
-        workdir: RunWriter,
-        mesh: Mesh,
-        preemption: PreemptionHandler,
-        data: str,
-        timer: StallTimer,
+        self, task: Task, workdir: RunWriter, mesh: Mesh, preemption: PreemptionHandler, data: str
     ):
         """
         Args:
@@ -143,12 +137,11 @@ class _Run:
         if task.final_search:
             self._final_step = make_predict_step(task, mesh, final=True)
 
-        # timers, and the files to close
-        self._timer = timer
+        # the files to close, and when it began
         self._files = contextlib.ExitStack()
         self._began = time.monotonic()
 
-    def begin(self, starting_parameters: StartingParameters | None) -> None:
+    def begin(self, starting_parameters: StartingParameters | None, timer: StallTimer) -> None:
         """Restores the newest checkpoint, or makes the state of a new run; opens the log.
 
         Raises:
@@ -162,6 +155,7 @@ class _Run:
         values = flat(to_mapping(self.task.config))
         self.log = MetricsLog(self.workdir, self.step, self.config.tracker_names, values)
         self._files.callback(self.log.close)
+        self._timer = timer
         self._logged_at = self.log.wall_seconds
         self.progress = Progress(self.step, self.config.steps)
         self._files.callback(self.progress.close)

@@ -16,14 +16,11 @@ T = TypeVar("T")
 
 
 class StallTimer:
-    """Seconds that training took for other things than steps, by cause.
-
-    A subclass may measure the steps too.
-    """
+    """Seconds that training took for other things than steps, by cause; a base of other meters."""
 
     def __init__(self) -> None:
-        causes = ("compiling", "data", "validating", "saving")
-        self._seconds = {f"{cause}_seconds": 0.0 for cause in causes}
+        causes = ("compiling_seconds", "data_seconds", "validating_seconds", "saving_seconds")
+        self._seconds = dict.fromkeys(causes, 0.0)
 
     def measured(self, train_step: Any, mesh: Mesh, run: RunFolder, step: int) -> Any:
         """The training step, as `make_train_step`; `step` is the last one taken."""
