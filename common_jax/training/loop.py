@@ -58,6 +58,7 @@ def train(
     *,
     new_schedule: bool = False,
     starting_parameters: StartingParameters | None = None,
+    timer: StallTimer | None = None,
 ) -> RunResult:
     """Trains, or resumes training, until `train.steps`; then scores the best on dev and test.
 
@@ -66,6 +67,7 @@ def train(
       new_schedule: whether a resumed run has the cooldown of `task.config`, not the recorded one.
       starting_parameters: reads the parameters of `train.init_from`, given the fresh ones; needed
         if a new run has it (`common_jax.deploy.parameters.starting_parameters`).
+      timer: measures the steps (`launch.measure.step_meter`).
 
     Raises:
       UserError: for invalid data, an unusable folder, a tracker that is not installed, or a loss
@@ -90,7 +92,7 @@ def train(
             with PreemptionHandler() as preemption:
                 run = _Run(task, workdir, mesh, preemption, data)
                 with contextlib.closing(run):
-                    run.begin(starting_parameters)
+                    run.begin(starting_parameters, timer or StallTimer())
                     preemption.raise_if_requested()
                     return run.finish(run.take_steps(), command)
     finally:
@@ -135,12 +137,11 @@ class _Run:
         if task.final_search:
             self._final_step = make_predict_step(task, mesh, final=True)
 
-        # timers, and the files to close
-        self._stalls = StallTimer()
+        # the files to close, and when it began
         self._files = contextlib.ExitStack()
         self._began = time.monotonic()
 
-    def begin(self, starting_parameters: StartingParameters | None) -> None:
+    def begin(self, starting_parameters: StartingParameters | None, timer: StallTimer) -> None:
         """Restores the newest checkpoint, or makes the state of a new run; opens the log.
 
         Raises:
@@ -154,6 +155,8 @@ class _Run:
         values = flat(to_mapping(self.task.config))
         self.log = MetricsLog(self.workdir, self.step, self.config.tracker_names, values)
         self._files.callback(self.log.close)
+        self._timer = timer
+        self._logged_at = self.log.wall_seconds
         self.progress = Progress(self.step, self.config.steps)
         self._files.callback(self.progress.close)
         if restored is not None:
@@ -217,11 +220,12 @@ class _Run:
         if self._finished():
             return self._stops_early()
         train_step = make_train_step(self.task, self.mesh, self.initial.abstract)
+        train_step = self._timer.measured(train_step, self.mesh, self.workdir, self.step)
         batches = self.task.train_batches().select_rows(local_rows(self.mesh, config.accumulate))
         key = run_key(config.seed, self.mesh)
         window = MetricsWindow()
         self.progress.say("compiling the training step (about a minute)")
-        for following, group in self._stalls.over("data_seconds", self._calls(batches)):
+        for following, group in self._timer.over("data_seconds", self._calls(batches)):
             # the step, while the metrics of the last call are checked
             self.state, metrics = train_step(self.state, group, key)
             self._require_finite(window.latest, batches)
@@ -343,10 +347,14 @@ class _Run:
         Args:
           always: False logs only steps that were not applied, which are counted in all.
         """
-        values = {**window.values(self.task.unit), **self._stalls.reset()}
+        values = window.values(self.task.unit)
+        values |= self._timer.reset(seconds=window.seconds)
         if not always and "bad_steps" not in values:
             return
-        values["wall_seconds"] = round(self.wall_seconds(), 3)
+        wall_seconds = self.wall_seconds()
+        values["goodput"] = values["step_seconds"] / (wall_seconds - self._logged_at)
+        values["wall_seconds"] = round(wall_seconds, 3)
+        self._logged_at = wall_seconds
         self.log.write(self.step, values)
         names = ("loss", f"{self.task.unit}_per_second", "learning_rate", "bad_steps")
         shown = {name: values[name] for name in names if name in values}
@@ -356,7 +364,9 @@ class _Run:
     def _validate_and_save(self) -> None:
         self._save()  # asynchronously, during the validation
         try:
-            scored = self._evaluated(self.state.inference_params, "dev", self._dev_step)
+            with self._timer.at("validating_seconds"):
+                params = self.state.inference_params
+                scored = self._evaluated(params, "dev", self._dev_step)
         except Interrupted as interruption:
             self._save_and_leave(interruption.signal)
         self._save(scored.metrics)
@@ -367,7 +377,7 @@ class _Run:
         self.log.flush()
 
     def _save(self, metrics: dict[str, float] | None = None) -> None:
-        with self._stalls.at("saving_seconds"):
+        with self._timer.at("saving_seconds"):
             self.log.flush()  # a resumed run continues the log of its checkpoint
             self.checkpoints.save(self.state, self.step, self.position, metrics)
 

@@ -105,6 +105,7 @@ def with_compile_barrier(function: Any) -> Any:
             gather_from_all(lambda: None)
         return programs[key](*args)
 
+    call.trace = function.trace  # type: ignore[attr-defined]
     return call
 
 

@@ -43,6 +43,7 @@ class RunFolder:
       path: the folder, which need not exist.
       checkpoints, damaged: the folders of the steps, and of damaged ones (`Checkpoints`).
       tensorboard: the folder of the events.
+      profile: the folder of the traces of steps.
       vocabulary: the folder of `Task.write_vocabulary`.
       config_file, metrics_file, data_file: of `config`, `metrics` and `data_digests`.
       result_file, end_file: of `result`, and of `RunWriter.recording_end`.
@@ -53,6 +54,7 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.damaged = self.path / "damaged"
         self.tensorboard = self.path / "tensorboard"
+        self.profile = self.path / "profile"
         self.vocabulary = self.path / VOCABULARY
         self.config_file = self.path / CONFIG
         self.metrics_file = self.path / "metrics.jsonl"

@@ -1,23 +1,30 @@
-"""Metrics and waiting times of the training steps between two lines of the log."""
+"""Metrics of the training steps between two lines of the log, and where the time goes."""
 
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.step import Metrics
 
 T = TypeVar("T")
 
 
 class StallTimer:
-    """Seconds that training waited, by cause."""
+    """Seconds that training took for other things than steps, by cause; a base of other meters."""
 
     def __init__(self) -> None:
-        self._seconds = {"data_seconds": 0.0, "saving_seconds": 0.0}
+        causes = ("compiling_seconds", "data_seconds", "validating_seconds", "saving_seconds")
+        self._seconds = dict.fromkeys(causes, 0.0)
+
+    def measured(self, train_step: Any, mesh: Mesh, run: RunFolder, step: int) -> Any:
+        """The training step, as `make_train_step`; `step` is the last one taken."""
+        return train_step
 
     @contextlib.contextmanager
     def at(self, cause: str) -> Iterator[None]:
@@ -36,11 +43,16 @@ class StallTimer:
                 return
             yield item
 
-    def reset(self) -> dict[str, float]:
-        """Returns the seconds since the last call and resets them."""
-        totals = {cause: round(seconds, 6) for cause, seconds in self._seconds.items()}
-        self._seconds = dict.fromkeys(totals, 0.0)
-        return totals
+    def reset(self, seconds: float) -> dict[str, float]:
+        """Returns the seconds since the last call, those of the steps first, and resets them.
+
+        Args:
+          seconds: of the steps, with compiling and waiting for data.
+        """
+        causes = self._seconds
+        self._seconds = dict.fromkeys(causes, 0.0)
+        steps = seconds - causes["compiling_seconds"] - causes["data_seconds"]
+        return {name: round(v, 6) for name, v in {"step_seconds": steps, **causes}.items()}
 
 
 class MetricsWindow:
@@ -48,6 +60,7 @@ class MetricsWindow:
 
     Attributes:
       latest: the metrics of the last call, or None.
+      seconds: from the first step to the last call of `values`.
     """
 
     def __init__(self):
@@ -69,7 +82,7 @@ class MetricsWindow:
         # the values of all steps of the window
         calls = jax.device_get(self._metrics)
         steps = {name: np.concatenate([call[name] for call in calls]) for name in calls[0]}
-        seconds = time.monotonic() - self._began
+        self.seconds = time.monotonic() - self._began
 
         # those that are not averaged
         rate = steps.pop("learning_rate")[-1]
@@ -84,7 +97,7 @@ class MetricsWindow:
             **(means or dict.fromkeys(steps)),
             "learning_rate": float(rate),
             **({"bad_steps": int(bad.sum())} if bad.any() else {}),
-            "steps_per_second": len(bad) / seconds,
-            f"{unit}_per_second": real / seconds,
+            "steps_per_second": len(bad) / self.seconds,
+            f"{unit}_per_second": real / self.seconds,
             "padding_fraction": 1 - real / positions,
         }

@@ -19,6 +19,7 @@ from common_jax.training.task import Scores, Task
 from launch.api.configs import Config, Overrides, checked
 from launch.api.messages import messages
 from launch.cli import command_line
+from launch.measure.step_meter import StepMeter, StepTracer
 from launch.pages.html import to_fragment
 from launch.pages.runs import bad_steps, learning_curves, scores
 
@@ -110,6 +111,7 @@ def train(
     workers: int | None = None,
     new_schedule: bool = False,
     command: str = "",
+    profile: tuple[int, int] | None = None,
 ) -> Run:
     """Trains a config, or resumes an interrupted run, and scores its best checkpoint.
 
@@ -120,9 +122,11 @@ def train(
       workers: threads that prepare the corpus; None is the number of cores.
       new_schedule: whether a resumed run has the learning rate schedule of the config.
       command: for result.json; "" is a command line with the same effect.
+      profile: the first and the last step to trace, into the run's folder; SIGUSR1 traces the next
+        three.
 
     Raises:
-      UserError: for invalid data or an unusable folder.
+      UserError: for invalid data, an unusable folder, or a profile of steps that there are not.
       Interrupted: by SIGINT or SIGTERM in the main thread; the last step is saved, and the same
         call resumes.
     """
@@ -134,15 +138,17 @@ def train(
 
     with messages():
         task = chosen.with_inferred([writer]).make_task()
-        if workers is not None:
-            prepare_on_all(task, workers)
-        outcome = take_steps(
-            task,
-            writer,
-            command or command_line("train", argv),
-            new_schedule=new_schedule,
-            starting_parameters=functools.partial(
-                starting_parameters, open_source=chosen.models.open
-            ),
-        )
+        with StepTracer(task, profile) as tracer:
+            if workers is not None:
+                prepare_on_all(task, workers)
+            outcome = take_steps(
+                task,
+                writer,
+                command or command_line("train", argv),
+                new_schedule=new_schedule,
+                starting_parameters=functools.partial(
+                    starting_parameters, open_source=chosen.models.open
+                ),
+                timer=StepMeter(task, tracer),
+            )
     return Run(path, task, outcome.scored)

@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -29,8 +29,8 @@ from common_jax.training.malloc import keep_freed_memory
 from common_jax.training.mesh import local_rows, make_mesh, put_batch
 from common_jax.training.state import InitialState
 from common_jax.training.step import make_predict_step, make_train_step
-from launch.measure.chips import chip_of
 from launch.measure.flops import count_flops
+from launch.measure.step_meter import batch_shapes, peak_flops, peak_memory
 
 ROUNDS = 5  # of timing, for several systems
 NEVER = 2**40  # steps
@@ -150,7 +150,7 @@ class StepTimer:
     def _compile(self) -> None:
         """Compiles the programs of all shapes in the steps to time."""
         for group in self._calls():
-            self._groups.setdefault(_shapes(group), group)
+            self._groups.setdefault(batch_shapes(group), group)
 
         # steps of training, and predictions if they are timed
         with _compilers() as pool:
@@ -194,7 +194,7 @@ class StepTimer:
             group = next(calls)
             placed = self._place(group)
             waited += time.perf_counter() - before_data
-            shapes = _shapes(placed)
+            shapes = batch_shapes(placed)
             self.state, metrics = self.programs[shapes](self.state, placed, self.key)
             jax.block_until_ready(previous)  # as in training: one call ahead
             previous = metrics
@@ -223,8 +223,7 @@ class StepTimer:
         device = jax.devices()[0]
         dtype = self.task.config.train.compute_dtype
         if device.platform != "cpu":
-            chip = chip_of(device.device_kind)
-            return chip.peak[dtype] * self.mesh.size if chip else None
+            return peak_flops(self.mesh, dtype)
         size = 2048
         repeats = 5
         a = jnp.ones((size, size), dtype)
@@ -251,10 +250,9 @@ class StepTimer:
                 "saving_seconds": time.perf_counter() - start,
             }
             checkpoints.close()
-        stats = jax.local_devices()[0].memory_stats() or {}
         unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
         host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-        self.values["peak_memory_mib"] = stats.get("peak_bytes_in_use", host) / 2**20
+        self.values["peak_memory_mib"] = (peak_memory() or host) / 2**20
 
     def _infer(self) -> dict[str, float]:
         """The rates of predictions for the same batches."""
@@ -273,7 +271,7 @@ class StepTimer:
     def _trace(self) -> None:
         """Traces three calls, for `--profile` and `--parts`."""
         group = self._place(next(self._calls()))
-        program = self.programs[_shapes(group)]
+        program = self.programs[batch_shapes(group)]
         with tempfile.TemporaryDirectory() as folder:
             folder = self._args.profile or folder
             try:
@@ -319,8 +317,3 @@ def is_packed(config: Any) -> bool:
 def _compilers() -> ThreadPoolExecutor:
     """Threads for compilations; XLA compiles with several threads itself."""
     return ThreadPoolExecutor(max((os.cpu_count() or 1) // 2, 1))
-
-
-def _shapes(batches: Sequence[Any]) -> Any:
-    """The shapes of a call's batches, as a key."""
-    return tuple(tuple(sorted((k, v.shape) for k, v in batch.items())) for batch in batches)

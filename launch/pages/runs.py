@@ -9,7 +9,16 @@ from typing import Any
 
 from common_jax.compare.evaluation import Evaluation, evaluation_of
 from common_jax.compare.runs import Run
-from common_jax.document import Cell, Chart, Element, Report, Section, Series, Table
+from common_jax.document import (
+    Cell,
+    Chart,
+    Element,
+    Report,
+    Section,
+    Series,
+    Table,
+    without_empty,
+)
 from common_jax.errors import UserError
 from common_jax.training.identity import SEED
 from common_jax.training.scored_run import devices, not_finite
@@ -26,8 +35,8 @@ def report(
     examples: bool = True,
     most_curves: int | None = None,
 ) -> Report:
-    """Training, scores with intervals and the paper's results, learning curves, and the comparisons
-    of the task. The first run of each family is the baseline.
+    """Training, speed, scores with intervals and the paper's results, learning curves, and the
+    comparisons of the task. The first run of each family is the baseline.
 
     Args:
       split: for the comparisons; None is the task's last.
@@ -42,6 +51,7 @@ def report(
     for run in runs:
         families.setdefault(type(run.task), []).append(run)
     sections = [Section("Runs", [_trained(runs), *bad_steps(runs), *_warnings(runs)])]
+    sections.append(Section("Speed", _speed(runs)))
 
     # sections of each family
     for family, members in families.items():
@@ -77,16 +87,9 @@ def _comparisons(baseline: Evaluation, *compared: Evaluation) -> Sequence[Sectio
 
 
 def _trained(runs: Iterable[Run]) -> Table:
-    head = (
-        *("run", "system", "steps", "best step", "parameters", "minutes"),
-        *("steps/s", "tokens or examples/s"),
-        *("padding, %", "waiting for data, %", "saving, %", "device"),
-    )
-
+    head = ("run", "system", "steps", "best step", "parameters", "minutes", "device")
     rows: list[list[Cell]] = []
     for run in runs:
-        median = functools.partial(_median, run.lines)
-        padding = median("padding_fraction")
         rows.append(
             [
                 run.label,
@@ -95,20 +98,46 @@ def _trained(runs: Iterable[Run]) -> Table:
                 run.result.get("best_step", "not finished"),
                 run.result.get("parameters"),
                 run.result["wall_seconds"] / 60 if run.result else None,
-                median("steps_per_second"),
-                median(f"{run.task.unit}_per_second"),
-                None if padding is None else 100 * padding,
-                *(_share(run.lines, f"{activity}_seconds") for activity in ("data", "saving")),
                 devices(run.result),
             ]
         )
+    return Table(head, rows, "Minutes include compilation, validation and scoring.")
 
-    return Table(
-        head,
-        rows,
-        "Rates are medians over the log; minutes include compilation, validation and scoring; "
-        "shares are of the time from the first line of the log.",
+
+def _speed(runs: Iterable[Run]) -> list[Table]:
+    """The rates of the runs, their memory, and where their time went; none without a log."""
+    activities = ("step", "compiling", "data", "validating", "saving")
+    head = (
+        *("run", "steps/s", "tokens or examples/s", "padding, %", "TFLOP/s", "of the peak, %"),
+        *("memory, GiB", "steps, % of time", "compiling, %", "waiting for data, %"),
+        *("validating, %", "saving, %"),
     )
+
+    rows: list[list[Cell]] = []
+    for run in runs:
+        median = functools.partial(_median, run.lines)
+        memory = max((line.get("peak_memory_mib", 0.0) for line in run.lines), default=0.0)
+        rows.append(
+            [
+                run.label,
+                median("steps_per_second"),
+                median(f"{run.task.unit}_per_second"),
+                median("padding_fraction", 100.0),
+                None if (rate := median("tflop_per_second")) is None else f"{rate:.3g}",
+                median("flop_utilisation", 100.0),
+                memory / 1024 or None,
+                *(_share(run.lines, f"{activity}_seconds") for activity in activities),
+            ]
+        )
+
+    table = Table(
+        *without_empty(head, rows),
+        "Rates are medians over the log. TFLOP/s are of the products and convolutions, on all "
+        "devices; their peak is the vendor's, for the compute type; memory is the most that a "
+        "device had in use. Shares are of the time until the last step of the log; the rest is "
+        "starting.",
+    )
+    return [table] if len(table.head) > 1 else []
 
 
 def bad_steps(runs: Iterable[Run]) -> list[Element]:
@@ -122,18 +151,19 @@ def _warnings(runs: Iterable[Run]) -> list[str]:
     return [f"{run.label}: {line}." for run in runs for line in run.result.get("warnings", [])]
 
 
-def _median(lines: Iterable[Mapping[str, Any]], name: str) -> float | None:
+def _median(lines: Iterable[Mapping[str, Any]], name: str, factor: float = 1.0) -> float | None:
     values = [line[name] for line in lines if name in line]
-    return statistics.median(values) if values else None
+    return factor * statistics.median(values) if values else None
 
 
 def _share(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """The share of an activity in the time from the first log line on, in percent."""
-    logged = [line for line in lines if name in line]
-    if len(logged) < 2:
+    """The share of an activity in the time until the last line that has it, in percent."""
+    logged = [number for number, line in enumerate(lines) if name in line]
+    if not logged:
         return None
-    seconds = logged[-1]["wall_seconds"] - logged[0]["wall_seconds"]
-    return 100 * sum(line[name] for line in logged[1:]) / seconds if seconds else None
+    before = [line.get("wall_seconds", 0.0) for line in lines[: logged[0]]]  # of an earlier version
+    seconds = lines[logged[-1]]["wall_seconds"] - max(before, default=0.0)
+    return 100 * sum(lines[number][name] for number in logged) / seconds if seconds else None
 
 
 def _settings(runs: Sequence[Run]) -> list[Element]:

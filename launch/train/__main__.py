@@ -12,7 +12,9 @@ example:
   python -m launch.train --config configs/csan/wmt14_ende.py:big --describe
 """
 
+import argparse
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -40,6 +42,8 @@ def main(argv: list[str]) -> None:
     add("--prepare", action="store_true", help="prepare the corpus and exit")
     text = "resume with the learning rate schedule of the config, not the recorded one"
     add("--new_schedule", action="store_true", help=text)
+    text = "trace these steps, as 100:102, into the run's folder; SIGUSR1 traces the next three"
+    add("--profile", type=_steps, metavar="FIRST:LAST", help=text)
     add_output(parser, "the run's result")
     DistributedArgs.add_flags(parser)
     args, overrides = parser.parse_known_args(argv)
@@ -90,6 +94,7 @@ def main(argv: list[str]) -> None:
         workers=args.workers,
         new_schedule=args.new_schedule,
         command=command_line("train", argv),
+        profile=args.profile,
     )
     if not is_first():
         return
@@ -107,6 +112,13 @@ def main(argv: list[str]) -> None:
     if run.scored:
         print("\n".join(["", *run.scored[run.task.splits[-1]].examples, ""]))
         print("next:", *(spelled(line, uv=True) for line in _next_commands(run)), sep="\n  ")
+
+
+def _steps(text: str) -> tuple[int, int]:
+    """Argument type: the first and the last of some steps."""
+    if (match := re.fullmatch(r"(\d{1,9}):(\d{1,9})", text)) is None:
+        raise argparse.ArgumentTypeError(f"must be FIRST:LAST, as 100:102, not {text!r}")
+    return int(match[1]), int(match[2])
 
 
 def _next_commands(run: "Run") -> list[str]:

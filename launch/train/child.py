@@ -44,7 +44,7 @@ def continue_in_child() -> None:
 
 
 def _wait(child: int) -> NoReturn:
-    """Forwards requests to stop to a child, and exits with its status."""
+    """Forwards requests to stop, or to trace steps, to a child, and exits with its status."""
     signals: list[int] = []
 
     def forward(number: int, frame: object) -> None:
@@ -54,6 +54,7 @@ def _wait(child: int) -> NoReturn:
 
     for number in (signal.SIGTERM, signal.SIGINT, *hangup()):
         signal.signal(number, forward)
+    signal.signal(signal.SIGUSR1, lambda number, frame: os.kill(child, number))
     _, status = os.waitpid(child, 0)
     _exit_like_child(os.waitstatus_to_exitcode(status), signals)
 

@@ -108,6 +108,8 @@ MISTAKES = {
     "a cache folder that cannot be written": csan("--config.data.cache_dir=/proc/x"),
     "a beam wider than the vocabulary": csan("--config.decode.beam_size=100000"),
     "a workdir that cannot be written": csan("--workdir /proc/x/run"),
+    "text as --profile": csan("--profile 3-5"),
+    "a --profile beyond the end": csan("--profile 100:102"),
     "an unknown tracker": csan("--config.train.trackers=wandbb"),
     "a file as --workdir": csan("--workdir {here}/f", files(f="")),
     "the workdir of another family": csan("--workdir {qanet}"),

@@ -199,7 +199,7 @@ def test_a_page_follows_runs_that_begin_change_and_go(tmp_path):
         page.sections[0].elements[0].note.startswith("1 running, 1 finished, about 0:01:00 left ")
     )
     titles = [section.title for section in page.sections]
-    assert titles == ["Progress", "Runs", "Toy: settings", "Toy: scores", "Toy: learning"]
+    assert titles == ["Progress", "Runs", "Speed", "Toy: settings", "Toy: scores", "Toy: learning"]
     assert "<img" not in (text := html.to_html(page, 30.0)) and 'content="30"' in text
     append(first, 4, 5)
     assert table(live.report())["first"]["step"] == "50 of 100"

@@ -88,7 +88,8 @@ TINY = {
     "attconv": {"data.batch_size": 4, "model.dim": 8, "words.dim": 6},
 }
 TIMES = {"steps_per_second", "tokens_per_second", "examples_per_second", "wall_seconds"}
-TIMES |= {"data_seconds", "saving_seconds", "resumed_from"}
+TIMES |= {"tflop_per_second", "goodput", "step_seconds", "compiling_seconds", "resumed_from"}
+TIMES |= {"data_seconds", "validating_seconds", "saving_seconds"}
 
 
 def start(config, overrides, run, devices, log, flags=(), folder=None, environment=()):

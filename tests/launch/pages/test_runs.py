@@ -72,12 +72,35 @@ def by_name(table: Table):
 
 def test_each_run_has_its_size_and_speed(folder, sections):
     rows = by_name(sections["Runs"][0])
+    speeds = by_name(sections["Speed"][0])
     assert [rows[name]["steps"] for name in RUNS] == [60, 60, 40]
     for name in RUNS:
         assert rows[name]["parameters"] == 44
         assert rows[name]["minutes"] == result(folder / name)["wall_seconds"] / 60
         logged = [x["examples_per_second"] for x in lines(folder / name) if "split" not in x]
-        assert rows[name]["tokens or examples/s"] == pytest.approx(statistics.median(logged))
+        assert speeds[name]["tokens or examples/s"] == pytest.approx(statistics.median(logged))
+        last = [x for x in lines(folder / name) if "split" not in x][-1]
+        taken = sum(x.get("step_seconds", 0.0) for x in lines(folder / name))
+        expected = pytest.approx(100 * taken / last["wall_seconds"])
+        assert speeds[name]["steps, % of time"] == expected
+    assert not {"of the peak, %", "memory, GiB"} & {*sections["Speed"][0].head}  # of a CPU
+
+
+def test_speed_of_an_accelerator_and_of_earlier_logs(copied):
+    """The first line is of a version that measured no steps."""
+    base = copied("base")
+    rates = {"tflop_per_second": 1.5, "flop_utilisation": 0.25, "peak_memory_mib": 2048}
+    log = [
+        {"step": 5, "saving_seconds": 1.0, "wall_seconds": 10.0},
+        {"step": 9, "saving_seconds": 1.0, "step_seconds": 3.0, "wall_seconds": 15.0, **rates},
+    ]
+    (base / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    page = report(read_runs([base]))
+    (elements,) = [section.elements for section in page.sections if section.title == "Speed"]
+    assert by_name(elements[0])["base"] == {
+        **{"run": "base", "TFLOP/s": "1.5", "of the peak, %": 25.0, "memory, GiB": 2.0},
+        **{"steps, % of time": 60.0, "saving, %": pytest.approx(200 / 15)},
+    }
 
 
 def test_settings_are_the_fields_that_differ(sections):
@@ -206,7 +229,7 @@ def test_a_run_that_is_not_over_has_curves_and_no_score(copied):
     (base / "result.json").unlink()
     page = report(read_runs([base]))
     titles = [section.title for section in page.sections]
-    assert titles == ["Runs", "Toy: learning"]
+    assert titles == ["Runs", "Speed", "Toy: learning"]
     assert by_name(page.sections[0].elements[0])["base"]["best step"] == "not finished"
 
 
