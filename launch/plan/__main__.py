@@ -50,11 +50,10 @@ def main(argv: list[str]) -> None:
     # the task and the shapes of its batches
     os.environ |= ENVIRONMENT
     configure_logging()
-    from common_jax.deploy.configs import parse, task_of
+    from launch.api.configs import config
     from launch.plan.compile import batch_dims, compile_plan, prepared_shapes
 
-    config = parse(args.config, overrides)
-    task = task_of(config)
+    task = config(args.config, overrides).make_task()
     dims = batch_dims(task)
     shapes = args.shape or prepared_shapes(task)
     for shape in shapes:

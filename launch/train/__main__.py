@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
         from common_jax.training.run_folder import RunFolder
 
         folder = RunFolder(args.workdir or default_workdir(args.config))
-        chosen.with_inferred([folder]).make_task().prepare(args.workers)
+        chosen.prepare([folder], args.workers)
         return
 
     from launch.train.rendezvous import join
