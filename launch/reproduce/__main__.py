@@ -95,11 +95,11 @@ def main(argv: list[str]) -> None:
     if args.dry_run:
         print_trials(request)
         if args.data:
-            require_data(spec, scale, data)
+            require_data(spec, scale, trials, data)
         return
     configure_logging()
     if not (args.no_train and args.no_speed):
-        require_data(spec, scale, data)
+        require_data(spec, scale, trials, data)
     if args.prepare:
         _prepare(trials, models)
     elif args.keep_model:
@@ -133,11 +133,11 @@ def _list(args: argparse.Namespace) -> None:
 def _prepare(trials: Sequence["Trial"], models: "OpenedSources") -> None:
     """Prepares the corpora of trials, those of a row's seeds once."""
     from launch.api.configs import config
-    from launch.reproduce.trials import ROW
+    from launch.reproduce.trials import ROW, first_trials
 
-    for row, trial in {trial.values[ROW]: trial for trial in reversed(trials)}.items():
+    for trial in first_trials(trials):
         config(trial.file, trial.overrides, models).prepare([trial.workdir])
-        print(f"prepared the corpus of {row}")
+        print(f"prepared the corpus of {trial.values[ROW]}")
 
 
 def _table_file(name: str) -> Path:

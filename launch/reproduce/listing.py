@@ -9,7 +9,7 @@ from launch.cli import command_line, spelled
 from launch.reproduce.archive import path_of
 from launch.reproduce.make import TableRequest
 from launch.reproduce.table_file import TableSpec
-from launch.reproduce.trials import ROW, corpora_of, missing_data, trials_of
+from launch.reproduce.trials import ROW, corpora_of, first_trials, missing_data, trials_of
 from launch.trials.local_executor import arguments
 from launch.trials.status import find
 from launch.trials.train import summary
@@ -87,6 +87,10 @@ def print_trials(request: TableRequest) -> None:
     """Prints the state of each trial, with its command, and the number of trials in each state:
     "finished", "stored", "data missing", "to train", or "to time" for a table of speeds."""
     archived = request.archived() if request.has_trials else {}
+    missing = {
+        trial.values[ROW]: missing_data(request.spec, request.scale, trial, request.data)
+        for trial in first_trials(request.trials)
+    }
     counts = Counter[str]()
     for trial in request.trials:
         status = find(trial)
@@ -94,14 +98,13 @@ def print_trials(request: TableRequest) -> None:
         details = [summary(status) if status.state != "new" else None, note]
 
         # The state, which names the corpora that the trial's row lacks.
-        row = request.scale.only([trial.values[ROW]], None)
-        missing = missing_data(request.spec, row, request.data)
+        lacks = missing[trial.values[ROW]]
         state = "to train" if request.has_trials else "to time"
         if file or status.state == "finished":
             state = "stored" if file else "finished"
-        elif missing:
+        elif lacks:
             state = "data missing"
-            details += [text.partition(";")[0] for text in missing]
+            details += [text.partition(";")[0] for text in lacks]
 
         # One line, and the command in another.
         counts[state] += 1

@@ -74,16 +74,24 @@ def fields_of(scale: Scale, trial: Trial) -> dict[str, Any]:
     return {**fields, SEED: trial.values[SEED]}
 
 
-def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
-    """Raises UserError if a corpus of a scale is not in `data`, with its origin."""
-    for missing in missing_data(spec, scale, data):
-        raise UserError(f"--data: {missing}")
+def require_data(spec: TableSpec, scale: Scale, trials: Sequence[Trial], data: Path) -> None:
+    """Raises UserError if a corpus of some trials is neither in `data` nor prepared, with its
+    origin."""
+    for trial in first_trials(trials):
+        for missing in missing_data(spec, scale, trial, data):
+            raise UserError(f"--data: {missing}")
 
 
-def missing_data(spec: TableSpec, scale: Scale, data: Path) -> list[str]:
-    """What the corpora of a scale lack in `data`, with their origin."""
+def first_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """The first trial of each row, which has the corpus of all."""
+    return [*{trial.values[ROW]: trial for trial in reversed(trials)}.values()][::-1]
+
+
+def missing_data(spec: TableSpec, scale: Scale, trial: Trial, data: Path) -> list[str]:
+    """What the corpora of a trial's row lack in `data`, with their origin, unless that of the trial
+    has been prepared before."""
     lacks = []
-    for corpus in corpora_of(spec, scale):
+    for corpus in corpora_of(spec, scale.only([trial.values[ROW]], None)):
         folder = data / corpus.folder
         missing = [
             file
@@ -94,7 +102,8 @@ def missing_data(spec: TableSpec, scale: Scale, data: Path) -> list[str]:
             note = f" ({corpus.note})" if corpus.note else ""
             files = ", ".join(missing)
             lacks.append(f"{folder} has no {files}; they come from {corpus.origin}{note}")
-    return lacks
+    reads = lacks and trial.config.data.source != "generated"
+    return [] if reads and task_of(trial.config).data.is_prepared else lacks
 
 
 def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
