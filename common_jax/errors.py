@@ -6,11 +6,16 @@ import importlib.metadata
 import json
 import shlex
 import signal
+import sysconfig
+import traceback
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 PACKAGE = "conv-attention-jax"
+_ROOT = Path(__file__).parents[1]
+_INSTALLED = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+_CALLING = (*map(Path, _INSTALLED), _ROOT / "common_jax", _ROOT / "launch")
 
 
 class UserError(Exception):
@@ -92,6 +97,27 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def own_error(error: BaseException) -> str | None:
+    """ "FILE:LINE: TYPE: MESSAGE" of an error, or else of its first cause, that passed through a
+    file outside of installed packages, `common_jax` and `launch`, which call all others: the last
+    such line of its traceback, or that of a syntax error; None if there is none."""
+    for cause in causes(error):
+        frames = traceback.extract_tb(cause.__traceback__)
+        lines = [(frame.filename, frame.lineno) for frame in frames]
+        message = str(cause)
+        if isinstance(cause, SyntaxError):
+            lines = [(cause.filename or "", cause.lineno)]
+            message = cause.msg
+
+        # the last line, by the shortest name of its file
+        for name, line in reversed(lines):
+            path = Path(name).absolute()
+            if path.is_file() and not any(map(path.is_relative_to, _CALLING)):
+                shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+                return f"{shown}:{line}: {type(cause).__name__}: {message}"
+    return None
 
 
 class Interrupted(Exception):  # noqa: N818 (a requested stop, not an error)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from common_jax.errors import UserError, error_context
+from common_jax.errors import UserError, error_context, own_error
 from common_jax.renames import current_class
 
 T = TypeVar("T")
@@ -254,7 +254,8 @@ def named_class(name: str, kind: Any, key: str) -> Any:
             raise ImportError("not in an installed package")
         resolved = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"{key}={name!r}: no such {role} ({error})") from error
+        reason = own_error(error) or error
+        raise UserError(f"{key}={name!r}: no such {role} ({reason})") from error
     if not (isinstance(resolved, type) and issubclass(resolved, kind)):
         raise UserError(f"{key}={name!r}: not a {role}")
     return resolved

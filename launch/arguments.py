@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from common_jax.errors import UserError
 from common_jax.io.paths import AnyPath, as_path, disk_path
-from launch.cli import spelled
+from launch.cli import TRACEBACK, spelled
 
 if TYPE_CHECKING:
     from common_jax.deploy.predictor import Option
@@ -31,6 +31,9 @@ class Parser(argparse.ArgumentParser):
             kwargs["description"] = _docstring(kwargs["prog"].split()[-1])
         kwargs |= {k: spelled(kwargs[k]) for k in ("prog", "description") if kwargs.get(k)}
         super().__init__(**{"formatter_class": raw, "allow_abbrev": False, **kwargs})
+        if self.add_help:
+            text = "print the traceback of an error too"
+            self.add_argument(TRACEBACK, action="store_true", help=text)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
         """As in the base class; an output must not be a file that another option names."""

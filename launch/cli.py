@@ -5,12 +5,13 @@ import logging
 import os
 import shlex
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from common_jax.errors import Interrupted, UserError
+from common_jax.errors import Interrupted, UserError, own_error
 from common_jax.numerics import remove_variables
 from launch.exits import exit_process
 from launch.failures import failure
@@ -18,6 +19,7 @@ from launch.interrupts import ending_on_interrupt
 
 CONSOLE = "conv-attention"
 MODULE = "python -m launch"
+TRACEBACK = "--traceback"  # of every command, whose parser does not see it
 ROOT = Path(__file__).resolve().parents[1]  # the folder of the packages
 RED = 31
 BOLD = 1
@@ -111,8 +113,12 @@ def _ignore_closed_loop(error: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(error)
 
 
-def _error() -> str:
-    return colored("error:", RED, sys.stderr)
+def _print_error(error: Exception, message: str, with_traceback: bool) -> None:
+    """Prints the message in one line, after the traceback if it is wanted."""
+    if with_traceback:
+        traceback.print_exception(error)
+    line = " ".join(message.split())
+    print(f"{colored('error:', RED, sys.stderr)} {line}", file=sys.stderr)
 
 
 def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) -> NoReturn:
@@ -121,22 +127,25 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     Settings of jax that change results have their defaults, also in processes that it starts.
 
     The status is 0, 2 after a user's error, and 128 + the signal's number after a request to stop
-    (130 on Ctrl-C, also inside a compiled program, and 143 on SIGTERM).
+    (130 on Ctrl-C, also inside a compiled program, and 143 on SIGTERM). With --traceback a one-line
+    error comes after its traceback.
 
     Modules of the current folder can be imported, since a config can name a user's class, but do
     not hide installed ones.
     """
     _prepare_process()
     status = 0
+    words = sys.argv[1:] if argv is None else [*argv]
+    with_traceback = TRACEBACK in words
     try:
         with ending_on_interrupt():
-            main(sys.argv[1:] if argv is None else [*argv])
+            main([word for word in words if word != TRACEBACK])
         if sys.stdout is not None:
             sys.stdout.flush()
 
     # a user's error, or a request to stop
     except UserError as error:
-        print(f"{_error()} {' '.join(str(error).split())}", file=sys.stderr)
+        _print_error(error, str(error), with_traceback)
         status = 2
     except Interrupted as request:
         print(f"{request.signal.name}: {str(request) or 'stopped'}", file=sys.stderr)
@@ -151,11 +160,13 @@ def run(main: Callable[[list[str]], None], argv: Sequence[str] | None = None) ->
     except Exception as error:
         line = failure(error)
         if line is None:
+            if own := own_error(error):
+                error.add_note(f"error: {own}")  # below the traceback
             exit_process(1, error)
             raise
         if isinstance(error, OSError):
             _silence()
-        print(f"{_error()} {line}", file=sys.stderr)
+        _print_error(error, line, with_traceback)
         status = 2
 
     if status:

@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     add("--task", choices=["squad"], help="score a file of predictions, not a run")
     text = "predictions: {id: answer, ...}, or a table of id and answer"
     add("--predictions", metavar="FILE", help=text)
-    text = "examples to score, with their answers; several joined by commas, as data.test"
+    text = "examples to score, with answers; several joined by commas"
     add("--data", metavar="FILE", help=text)
     add("--name", help="name of the scores of --data (that of the file)")
     add("--skip_bad", action="store_true", help="count invalid examples of --data, do not stop")

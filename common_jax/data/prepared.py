@@ -234,6 +234,14 @@ class PreparedData(abc.ABC):
         self._adopt_vocabulary(path)
         self._path = path
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the prepared folder exists already, also without the raw files."""
+        try:
+            return is_prepared(self.config.cache_dir, self._fingerprint(self.builder()))
+        except UserError:
+            return False
+
     def _require_separate_files(self) -> None:
         """Raises UserError if train and an evaluated split have a file in common."""
         for split in SPLITS[1:] if "train" in self.splits else ():

@@ -10,7 +10,6 @@ import functools
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from common_jax.config import completed, from_values, short_keys, to_config_dict
-from common_jax.errors import UserError, causes, error_context
+from common_jax.errors import UserError, causes, error_context, own_error
 from common_jax.fields import join_list, named_class, nearest, suggestion
 from common_jax.io.files import names_in
 from common_jax.io.paths import as_path, expand_user
@@ -257,24 +256,23 @@ def _parsed_flag(file: str, define: Callable[..., Any], arguments: Sequence[str]
         define("config", flag_values=values, sys_argv=argv)
         values(argv)
         return values["config"].value
-    except (flags.Error, TypeError, ValueError) as error:
+    except UserError as error:
+        raise UserError(f"--config={file}: {error}") from error
+    except (Exception, SystemExit) as error:  # a user's file can raise anything
+        # an error of the file's own code, or of a module that it imports
+        unknown = _unknown_system(error)
+        if unknown is None and (own := own_error(error)):
+            raise UserError(f"--config={file}: {own}; --traceback prints all") from error
+
         # an invalid value: the last line of the message, with the file as the user named it
-        message = str(_unknown_system(error) or error)
-        message = message.strip().splitlines()[-1]  # it may quote a whole traceback
+        message = str(unknown or error).strip() or type(error).__name__
+        message = message.splitlines()[-1]  # it may quote a whole traceback
         message = message.replace(config_file(file), file)
         message = re.sub("invalid literal for int.*", "must be a whole number", message)
-        raise UserError(
-            message if message.startswith("flag") else f"--config={file}: {message}"
-        ) from error
-    except (Exception, SystemExit) as error:  # a user's file can raise anything
-        # an error of the file's own code: at its last line in the traceback
-        path = config_file(file).partition(":")[0]
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
-        at = f":{lines[-1]}" if lines else ""
-        message = f"{type(error).__name__}: {error}"
-        if isinstance(error, AttributeError) and error.name == "get_config" and not at:
+        if isinstance(error, AttributeError) and error.name == "get_config":
             message = "there is no get_config in it"
-        raise UserError(f"--config={file}{at}: {message}") from error
+        at = "" if message.startswith("flag") else f"--config={file}: "
+        raise UserError(f"{at}{message}") from error
 
 
 def _unknown_system(error: BaseException) -> UnknownSystem | None:

@@ -73,6 +73,10 @@ class Config:
         """A new task of this config."""
         return task_of(self.values, self.models)
 
+    def prepare(self, runs: Sequence[RunFolder] = (), workers: int | None = None) -> None:
+        """Prepares the corpus, on `workers` threads; `runs` as for `with_inferred`."""
+        self.with_inferred(runs).make_task().prepare(workers)
+
     def describe(self) -> str:
         """The table of the model's parameters; reads no data."""
         from launch.api.parameters_table import describe
@@ -86,17 +90,18 @@ class Config:
         return to_fragment([Section(f"Config {self.file}", elements)])
 
 
-def config(file: str, overrides: Overrides = ()) -> Config:
+def config(file: str, overrides: Overrides = (), models: OpenedSources | None = None) -> Config:
     """The config of a file, with some fields set.
 
     Args:
       file: a file, or the name of an installed config: "csan/quickstart:csan_1d".
       overrides: values by key, {"train.steps": 100}; or texts, "--config.train.steps=100".
+      models: opens runs and exports that the config names, if other configs name them too.
 
     Raises:
       UserError: for a missing file, an unknown key, or an invalid value.
     """
-    return _config(read_config(file), override_texts(overrides))
+    return _config(read_config(file), override_texts(overrides), models)
 
 
 def checked(given: str | Config, overrides: Overrides) -> Config:

@@ -35,6 +35,7 @@ _LARGEST = 8
 _SHADES = 20
 _INTERVAL = 0.32  # of an interval of a forest plot with its name, inches
 _RATES = ("accuracy", "precision_at_1", "f1", "exact_match", "sacrebleu", "chrf")  # in percent
+_BELOW = 0.45  # of an axis with its label, for which `_SIZE` has room, inches
 _LETTERS = 74  # of a caption, in the width of a chart
 _STYLE: Any = {
     "font.size": 9,
@@ -75,8 +76,8 @@ def draw(charts: Drawing, caption: str = "") -> "Figure":
         figure = Figure(size, layout="constrained")
         share_y = len({chart.y_label for chart in charts}) == 1
         panels = figure.subplots(1, len(charts), squeeze=False, sharey=share_y)[0]
-        for axes, chart in zip(panels, charts, strict=True):
-            _draw(axes, chart)
+        below = [_draw(axes, chart) for axes, chart in zip(panels, charts, strict=True)]
+        figure.set_figheight(size[1] + max(0.0, max(below) - _BELOW))
         if lines:
             figure.supxlabel(_plain("\n".join(lines)), x=0.01, ha="left", fontsize=8)
         return figure
@@ -147,7 +148,13 @@ _OPENING = (
 )
 
 
-def _draw(axes: "Axes", chart: Chart) -> None:
+def _draw(axes: "Axes", chart: Chart) -> float:
+    """Draws a chart, with its legend below it.
+
+    Returns: the height of slanted names with the axis's label below them, in inches; else 0.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
     categories = _categories(chart.series)
 
     # One colour for each series; then one dash or marker for each round of colours.
@@ -192,9 +199,16 @@ def _draw(axes: "Axes", chart: Chart) -> None:
     axes.set_axisbelow(True)
     names = {"title": chart.title, "xlabel": chart.x_label, "ylabel": chart.y_label}
     axes.set(**{name: _safe(text) for name, text in names.items()})
+    figure: Any = axes.figure
+    axis: Any = axes.xaxis.get_tightbbox() if rotation else None
+    below = (axes.bbox.y0 - axis.y0) / figure.dpi if axis else 0.0
     if any(series.name for series in chart.series):
-        below = -0.34 if rotation else -0.2
-        axes.legend(loc="upper left", bbox_to_anchor=(0, below), frameon=False)
+        moved = axes.transAxes + ScaledTranslation(0, -below, figure.dpi_scale_trans)
+        place: Any = {"bbox_to_anchor": (0, 0), "bbox_transform": moved}
+        if not below:
+            place = {"bbox_to_anchor": (0, -0.2)}
+        axes.legend(loc="upper left", frameon=False, **place)
+    return below
 
 
 def _heatmap(picture: Heatmap) -> "Figure":

@@ -1,13 +1,12 @@
 """Reproduces a table or figure of a paper: trains missing trials and writes a page.
 
 TABLE is a file tables/TABLE.toml, such as csan/figure2, or FILE.toml: rows, seeds, claims and the
-paper's numbers. --list prints all tables and the data that they need. A row is trained with each
-seed, as a trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in a
-clone's docs/results, for this table or another, are not trained again while config and version are
-the same.
+paper's numbers. --list [PAPER] prints tables and the data that they need. A row is trained with
+each seed, as a trial of an ordinary sweep in OUT/trials; the same command resumes. Trials stored in
+a clone's docs/results are not trained again while config and version are the same.
 
-OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim;
-OUT/table.csv has the rows, OUT/claims.csv the claims.
+OUT/page.md and page.html have each row beside the paper's, and a verdict on each claim; table.csv
+has the rows, claims.csv the claims. --config.KEY=VALUE makes a try in OUT/try, which is no result.
 
 example:
   python -m launch.reproduce --list
@@ -29,35 +28,36 @@ from launch.cli import command_line, configure_logging, run
 from launch.trials.executor import Executor, add_executor
 
 if TYPE_CHECKING:
+    from common_jax.deploy.configs import OpenedSources
+    from launch.reproduce.make import TableRequest
     from launch.reproduce.table_file import Scale, TableSpec
     from launch.trials.trials import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ROOT / "configs" / "tables"
 STORED = ROOT / "docs" / "results"
+TRY = "try"  # the folder of tries in OUT
 
 
 def main(argv: list[str]) -> None:
     parser = _parser()
-    args = parser.parse_args(argv)
-    from launch.reproduce.listing import listed, print_trials, stored_page
-    from launch.reproduce.spec import read_table, read_tables
-    from launch.reproduce.statements import statements_page
+    args, tried = parser.parse_known_args(argv)
+    from common_jax.deploy.configs import OpenedSources
+    from launch.reproduce.listing import print_trials
+    from launch.reproduce.make import TableRequest
+    from launch.reproduce.spec import read_table
     from launch.reproduce.trials import require_data, trials_of
 
-    if (args.keep or args.keep_model) and not (ROOT / "docs").is_dir():
+    stores = args.keep or args.keep_model
+    if stores and not (ROOT / "docs").is_dir():
         parser.error(
             "--keep, --keep_model: store in docs/results of a clone, not of an installed package"
         )
-
-    # The list of tables, and the pages that are made with it.
+    unknown = [text for text in tried if args.list or not text.startswith("--config.")]
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.list:
-        specs = read_tables(TABLES).values()
-        for spec in specs:
-            print(listed(spec, STORED))
-        if args.keep:
-            replace_text(STORED / "tables.md", stored_page(specs, STORED))
-            replace_text(STORED / "claims.md", statements_page(specs, STORED))
+        _list(args)
         return
 
     # One table at one scale.
@@ -69,25 +69,75 @@ def main(argv: list[str]) -> None:
         parser.error("--out: name the folder of the runs and the page")
     if args.keep and args.rows:
         parser.error("--keep: the stored page has all rows; leave out --rows")
+    if stores and tried:
+        parser.error(f"--keep, --keep_model: store no try; leave out {tried[0]}")
 
-    # Its trials, which are printed, or trained.
+    # Its trials.
     data = (args.data or Path("data")).absolute()
-    trials = trials_of(spec, scale, data, args.out)
-    if args.dry_run:
-        print_trials(trials)
-        return
+    models = OpenedSources()
+    out = args.out / TRY if tried else args.out
+    trials = trials_of(spec, scale, data, out, tried, models)
+    request = TableRequest(
+        spec=spec,
+        scale=scale,
+        trials=trials,
+        data=data,
+        out=out,
+        stored=STORED,
+        executor=None if args.no_train else Executor.of(args),
+        times=not args.no_speed,
+        keeps=args.keep,
+        command=_command(spec, scale, args, tried),
+        tried=tried,
+    )
 
+    # They are printed, prepared, or trained.
+    if args.dry_run:
+        print_trials(request)
+        if args.data:
+            require_data(spec, scale, trials, data)
+        return
     configure_logging()
-    if args.keep_model:
+    if not (args.no_train and args.no_speed):
+        require_data(spec, scale, trials, data)
+    if args.prepare:
+        _prepare(trials, models)
+    elif args.keep_model:
         from launch.reproduce.kept_model import keep_model
 
-        require_data(spec, scale, data)
-        stored = STORED / spec.name / scale.name
+        stored = request.page_folder
         print(f"wrote {keep_model(args.keep_model, trials, stored, Executor.of(args))}")
-        return
-    if not (args.no_train and args.no_speed):
-        require_data(spec, scale, data)
-    _make(spec, scale, trials, data, args)
+    else:
+        _make(request)
+
+
+def _list(args: argparse.Namespace) -> None:
+    """Prints all tables, or those of a paper, or one; and writes the pages that are made of all."""
+    from launch.reproduce.listing import listed, stored_page
+    from launch.reproduce.spec import read_tables
+    from launch.reproduce.statements import statements_page
+
+    specs = read_tables(TABLES)
+    name = args.table or ""
+    chosen = [spec for table, spec in specs.items() if name in ("", table, table.split("/")[0])]
+    if not chosen:
+        papers = dict.fromkeys(table.split("/")[0] for table in specs)
+        raise UserError(f"--list {name}: no such paper or table{suggestion(name, [*papers])}")
+    for spec in chosen:
+        print(listed(spec, STORED))
+    if args.keep:
+        replace_text(STORED / "tables.md", stored_page(specs.values(), STORED))
+        replace_text(STORED / "claims.md", statements_page(specs.values(), STORED))
+
+
+def _prepare(trials: Sequence["Trial"], models: "OpenedSources") -> None:
+    """Prepares the corpora of trials, those of a row's seeds once."""
+    from launch.api.configs import config
+    from launch.reproduce.trials import ROW, first_trials
+
+    for trial in first_trials(trials):
+        config(trial.file, trial.overrides, models).prepare([trial.workdir])
+        print(f"prepared the corpus of {trial.values[ROW]}")
 
 
 def _table_file(name: str) -> Path:
@@ -105,47 +155,31 @@ def table_names() -> list[str]:
     return [str(file.relative_to(TABLES))[:-5] for file in sorted(TABLES.glob("*/*.toml"))]
 
 
-def _make(
-    spec: "TableSpec",
-    scale: "Scale",
-    trials: Sequence["Trial"],
-    data: Path,
-    args: argparse.Namespace,
-) -> None:
+def _make(request: "TableRequest") -> None:
     """Makes the table and prints what was written; exits with status 1 if trials are unfinished."""
-    from launch.reproduce.make import TableRequest, make
+    from launch.reproduce.make import make
 
-    made = make(
-        TableRequest(
-            spec=spec,
-            scale=scale,
-            trials=trials,
-            data=data,
-            out=args.out,
-            stored=STORED,
-            executor=None if args.no_train else Executor.of(args),
-            times=not args.no_speed,
-            keeps=args.keep,
-            command=_command(spec, scale, args),
-        )
-    )
-    print(f"wrote {args.out / 'page.md'}, page.html and table.csv")
-    if made.unfinished and not args.no_train:
+    made = make(request)
+    print(f"wrote {request.out / 'page.md'}, page.html and table.csv")
+    if made.unfinished and request.executor:
         names = ", ".join(made.unfinished)
-        print(f"{len(made.unfinished)} of {len(trials)} trials have not finished: {names}")
+        count = f"{len(made.unfinished)} of {len(request.trials)}"
+        print(f"{count} trials have not finished: {names}")
         sys.exit(1)
     if made.stored is not None:
-        print(f"stored {made.stored} trials in {STORED / spec.name / scale.name}")
+        print(f"stored {made.stored} trials in {request.page_folder}")
 
 
-def _command(spec: "TableSpec", scale: "Scale", args: argparse.Namespace) -> str:
+def _command(
+    spec: "TableSpec", scale: "Scale", args: argparse.Namespace, tried: Sequence[str]
+) -> str:
     """The command that makes the page."""
     options = {"scale": scale.name, "rows": args.rows, "seeds": args.seeds}
     argv = [spec.name]
     argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
     if args.no_train:
         argv.append("--no_train")
-    return command_line("reproduce", [*argv, "--data", "DIR", "--out", "OUT"])
+    return command_line("reproduce", [*argv, *tried, "--data", "DIR", "--out", "OUT"])
 
 
 def _scale(spec: "TableSpec", args: argparse.Namespace) -> "Scale":
@@ -170,16 +204,15 @@ def _row_names(text: str, known: Sequence[str]) -> list[str]:
 
 
 def _parser() -> Parser:
-    usage = "%(prog)s --list | TABLE --out OUT [options]"
+    usage = "%(prog)s --list [PAPER] | TABLE --out OUT [options]"
     parser = Parser(prog="python -m launch.reproduce", usage=usage, description=__doc__)
 
     # The table, and which of its rows and seeds.
     add = parser.add_argument
     table = add("table", nargs="?", metavar="TABLE", help="PAPER/NAME, or FILE.toml")
+    parser.add_argument("--config.KEY", metavar="VALUE", dest="_", help="make a try with a field")
     table.completer = lambda **_: table_names()  # type: ignore[attr-defined]
-    text = (
-        "print all tables and exit; with --keep also write tables.md and claims.md in docs/results"
-    )
+    text = "print tables and exit; with --keep also write the pages of docs/results"
     add("--list", action="store_true", help=text)
     add("--scale", metavar="NAME", help="paper | small (the table's first)")
     add("--data", type=disk_path, metavar="DIR", help="folder with a folder for each corpus (data)")
@@ -189,12 +222,13 @@ def _parser() -> Parser:
 
     # How trials run, what is left out, and what is stored.
     add_executor(parser)
+    add("--prepare", action="store_true", help="prepare the corpora of the rows and exit")
     add("--no_train", action="store_true", help="train nothing: make the page of existing trials")
     add("--no_speed", action="store_true", help="do not time training steps")
     add("--keep", action="store_true", help="store the page and the trials in docs/results/TABLE")
-    text = "train this row's first seed anew and store its model, an export, in docs/results/TABLE"
+    text = "train this row's first seed and store its export in docs/results/TABLE"
     add("--keep_model", metavar="ROW", help=text)
-    add("--dry_run", action="store_true", help="list the trials and exit")
+    add("--dry_run", action="store_true", help="list the trials: stored, to train or data missing")
     return parser
 
 

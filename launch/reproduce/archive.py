@@ -4,6 +4,7 @@ References and sources that the trials of a folder share are in a file beside th
 test.references.xz; in an archive they are empty.
 """
 
+import functools
 import io
 import json
 import lzma
@@ -11,6 +12,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from common_jax.compare import evaluation_class
 from common_jax.config import from_values
@@ -83,46 +85,43 @@ def write_archive(path: Path, files: Mapping[str, str]) -> None:
     replace_bytes(path, packed.getvalue())
 
 
-def restore(
+def stored_as(
     trial: Trial, folder: Path, stored: Iterable[Path], data: Path, scale: Scale
-) -> str | None:
-    """Unpacks an archived trial into its workdir, unless that has a run: its own file in `folder`,
-    or else an equal trial's in `stored`.
+) -> tuple[Path | None, str | None]:
+    """The file of an archived trial: its own in `folder`, or else an equal trial's in `stored`.
 
-    Returns: why its own file is not used; None if it is, or does not exist.
+    Returns: the file, None if there is none, and why its own cannot be used, None if it can or does
+      not exist.
 
     Raises:
       UserError: for a damaged file.
     """
-    if trial.workdir.result() is not None:
-        return None
-    path = path_of(trial, folder)
-    exists = path.exists()
-    files = [path] if exists else stored
-    reasons = {file: _obstacle(trial, file, data, scale) for file in files}
-    fits = [file for file, reason in reasons.items() if reason is None]
-    if fits:
-        unpack(trial, fits[0])
-    return f"{path.name}: {reasons[path]}" if exists and not fits else None
+    own = path_of(trial, folder)
+    settings = result_fields(trial.config)
+    for path in [own] if own.exists() else stored:
+        obstacle = _obstacle(trial, settings, path, data, scale)
+        if obstacle is None:
+            return path, None
+        if path == own:
+            return None, f"{path.name}: {obstacle}"
+    return None, None
 
 
-def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
-    """The reason why an archive is not this trial's; None if it is."""
-    # The trial in the archive, with this machine's folder of corpora.
-    files = read_archive(path, CONFIG, RESULT)
-    texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
-    values, result = (parse_json(text, path).value for text in texts)
-    if current_class(str(values.get("task"))) != trial.config.task:
+def _obstacle(
+    trial: Trial, settings: Mapping[str, Any], path: Path, data: Path, scale: Scale
+) -> str | None:
+    """The reason why an archive is not this trial's, whose settings are given; None if it is."""
+    identity = _identity(path, path.stat().st_mtime_ns, data, trial.config.task)
+    if identity is None:
         return "has another task"
 
     # It must have this trial's settings and version.
-    with error_context(f"{path}: {CONFIG}"):
-        config = result_fields(from_values(type(trial.config), values))
-    settings = result_fields(trial.config)
-    if differing := sorted(k for k in config.keys() | settings if config.get(k) != settings.get(k)):
+    values, earlier = identity
+    if values != settings:
+        keys = values.keys() | settings.keys()
+        differing = sorted(key for key in keys if values.get(key) != settings.get(key))
         return f"has another {', '.join(differing[:3])}"
     current = versions().get(PACKAGE)
-    earlier = result["versions"].get(PACKAGE)
     if current != earlier:
         return f"is of version {earlier}, not {current}"
 
@@ -130,6 +129,22 @@ def _obstacle(trial: Trial, path: Path, data: Path, scale: Scale) -> str | None:
     with zipfile.ZipFile(path) as archive:
         complete = has_texts(archive.namelist(), scale.split, needs_predictions(trial, scale))
     return None if complete else f"lacks results of {scale.split}"
+
+
+@functools.cache
+def _identity(
+    path: Path, changed: int, data: Path, task: str
+) -> tuple[Mapping[str, Any], str | None] | None:
+    """The settings of an archived trial with this machine's folder of corpora, and the version of
+    this package; None if it has another task. `changed` is when the file was."""
+    files = read_archive(path, CONFIG, RESULT)
+    texts = files[CONFIG].replace(_DATA, str(data)), files[RESULT]
+    values, result = (parse_json(text, path).value for text in texts)
+    if current_class(str(values.get("task"))) != task:
+        return None
+    with error_context(f"{path}: {CONFIG}"):
+        config = from_values(task_class(task).config_class, values)
+    return result_fields(config), result["versions"].get(PACKAGE)
 
 
 def unpack(trial: Trial, path: Path) -> None:

@@ -1,18 +1,18 @@
 """Listings: of tables, of stored trials, and of a table's trials."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from common_jax.document import markdown_table
 from launch.cli import command_line, spelled
 from launch.reproduce.archive import path_of
+from launch.reproduce.make import TableRequest
 from launch.reproduce.table_file import TableSpec
-from launch.reproduce.trials import ROW, corpora_of, trials_of
+from launch.reproduce.trials import ROW, corpora_of, first_trials, missing_data, trials_of
 from launch.trials.local_executor import arguments
 from launch.trials.status import find
 from launch.trials.train import summary
-from launch.trials.trials import Trial
 
 
 def listed(spec: TableSpec, stored: Path) -> str:
@@ -83,8 +83,32 @@ why it cannot be made. Made by `python -m launch.reproduce --list --keep`.
 """
 
 
-def print_trials(trials: Sequence[Trial]) -> None:
-    """Prints each trial with its status and command."""
-    for trial in trials:
+def print_trials(request: TableRequest) -> None:
+    """Prints the state of each trial, with its command, and the number of trials in each state:
+    "finished", "stored", "data missing", "to train", or "to time" for a table of speeds."""
+    archived = request.archived() if request.has_trials else {}
+    missing = {
+        trial.values[ROW]: missing_data(request.spec, request.scale, trial, request.data)
+        for trial in first_trials(request.trials)
+    }
+    counts = Counter[str]()
+    for trial in request.trials:
+        status = find(trial)
+        file, note = archived.get(trial.name, (None, None))
+        details = [summary(status) if status.state != "new" else None, note]
+
+        # The state, which names the corpora that the trial's row lacks.
+        lacks = missing[trial.values[ROW]]
+        state = "to train" if request.has_trials else "to time"
+        if file or status.state == "finished":
+            state = "stored" if file else "finished"
+        elif lacks:
+            state = "data missing"
+            details += [text.partition(";")[0] for text in lacks]
+
+        # One line, and the command in another.
+        counts[state] += 1
         command = spelled(command_line("train", arguments(trial)), uv=True)
-        print(f"{trial.name}: {summary(find(trial))}\n  {command}")
+        print(f"{trial.name}: {'; '.join(filter(None, [state, *details]))}\n  {command}")
+    numbers = ", ".join(f"{number} {state}" for state, number in counts.items())
+    print(f"{len(request.trials)} trials: {numbers}")

@@ -1,5 +1,6 @@
 """Makes a table: trains and times its rows, judges its claims, writes and stores its page."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ from common_jax.document import Report
 from common_jax.errors import error_context
 from common_jax.io.atomic import replace_text, write_json, writing
 from launch.pages import html, markdown
-from launch.reproduce.archive import keep, path_of, restore, unpack
+from launch.reproduce.archive import keep, path_of, stored_as, unpack
 from launch.reproduce.claim_tables import claims_csv
 from launch.reproduce.claims import Judged, judged
 from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
@@ -34,6 +35,7 @@ class TableRequest(NamedTuple):
       times: whether training steps are timed.
       keeps: whether the page and the finished trials are stored.
       command: that makes the page, as it is printed on it.
+      tried: "--config.KEY=VALUE" of a try, which no stored trial satisfies; empty for a result.
     """
 
     spec: TableSpec
@@ -46,6 +48,7 @@ class TableRequest(NamedTuple):
     times: bool
     keeps: bool
     command: str
+    tried: Sequence[str] = ()
 
     @property
     def page_folder(self) -> Path:
@@ -55,12 +58,25 @@ class TableRequest(NamedTuple):
     @property
     def name(self) -> str:
         """Of the table at its scale, for the files of its measurements."""
-        return f"{self.spec.name} {self.scale.name}"
+        return " ".join([self.spec.name, self.scale.name, *self.tried])
 
     @property
     def has_trials(self) -> bool:
         """Whether its rows are trained, not only timed."""
         return self.spec.kind != "speed"
+
+    def archived(self) -> dict[str, tuple[Path | None, str | None]]:
+        """By the names of the trials without results, as `archive.stored_as`; empty if examples
+        need trained models, and for a try."""
+        needs_models = self.scale.examples and not (self.page_folder / ANSWERS).exists()
+        if needs_models or self.tried:
+            return {}
+        archives = sorted(self.stored.glob("*/*/*/*.zip"))
+        return {
+            trial.name: stored_as(trial, self.page_folder, archives, self.data, self.scale)
+            for trial in self.trials
+            if trial.workdir.result() is None
+        }
 
 
 class MadeTable(NamedTuple):
@@ -98,6 +114,8 @@ def make(request: TableRequest) -> MadeTable:
     answers = {} if unfinished else answers_of(request.name, results, folders)
     verdicts = judged(results)
     report = page(results, verdicts, request.command, answers.get("rows", {}))
+    if request.tried:
+        report = dataclasses.replace(report, title=f"A try, not a result: {report.title}")
     _write(request.out, results, verdicts, report)
     with writing(request.out):
         replace_text(request.out / "page.html", html.to_html(report))
@@ -115,17 +133,14 @@ def _trained(request: TableRequest) -> list[str]:
     """
     with error_context("--out"):
         require_own_folders(request.trials)
-    notes: list[str] = []
-    needs_models = request.scale.examples and not (request.page_folder / ANSWERS).exists()
-    if not needs_models:  # predictions need a trained model
-        archives = [*request.stored.glob("*/*/*/*.zip")]
-        for trial in request.trials:
-            note = restore(trial, request.page_folder, archives, request.data, request.scale)
-            if note:
-                notes.append(note)
+    archived = request.archived()
+    for trial in request.trials:
+        file, _ = archived.get(trial.name, (None, None))
+        if file:
+            unpack(trial, file)
     if request.executor is not None:
         train(request.trials, request.out / "results.csv", request.executor, request.out)
-    return notes
+    return [note for _, note in archived.values() if note]
 
 
 def _measured_folders(request: TableRequest, notes: Sequence[str]) -> list[Path]:

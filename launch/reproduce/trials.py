@@ -2,13 +2,15 @@
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from common_jax.compare import evaluation_class
 from common_jax.config import value_of
-from common_jax.deploy.configs import parse, task_of
+from common_jax.deploy.configs import OpenedSources, parse, task_of
 from common_jax.errors import UserError, error_context
+from common_jax.training.config import key_of
 from common_jax.training.config_files import installed_name
 from common_jax.training.identity import SEED
 from launch.reproduce.table_file import MEASURED, Corpus, Row, Scale, TableSpec
@@ -17,12 +19,21 @@ from launch.trials.trials import TRIALS, Trial
 ROW = "row"
 
 
-def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Trial]:
+def trials_of(
+    spec: TableSpec,
+    scale: Scale,
+    data: Path,
+    out: Path,
+    tried: Sequence[str] = (),
+    models: OpenedSources | None = None,
+) -> list[Trial]:
     """Each row's trials, one for each seed.
 
     Args:
       data: the folder with a folder for each corpus.
       out: the folder of the runs, which are in OUT/trials.
+      tried: "--config.KEY=VALUE" of a try, whose trials have them in their names.
+      models: opens runs and exports that the configs name.
 
     Raises:
       UserError: for an unknown system, field or metric, with the rows that can be trained; or for
@@ -30,11 +41,12 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
     """
     trials = []
     wrong = dict[str, UserError]()
+    models = models or OpenedSources()
 
     # Rows of a wrong config are named together with those that can be made.
     for row in scale.made:
         try:
-            trials += _of_row(spec, row, data, out)
+            trials += _of_row(spec, row, data, out, tried, models)
         except UserError as error:
             wrong[row.name] = error
     if wrong:
@@ -45,7 +57,7 @@ def trials_of(spec: TableSpec, scale: Scale, data: Path, out: Path) -> list[Tria
         raise UserError(f"tables/{spec.name}.toml: no rows at the scale {scale.name}")
 
     # The metrics of the table must be those of the task.
-    task = task_of(trials[0].config)
+    task = task_of(trials[0].config, models)
     known = (*task.metric_names, *evaluation_class(type(task)).metrics, *MEASURED)
     judged_by = [name for claim in scale.claims for name in (claim.metric, *claim.beside)]
     for name in (*scale.metrics, *judged_by):
@@ -62,9 +74,24 @@ def fields_of(scale: Scale, trial: Trial) -> dict[str, Any]:
     return {**fields, SEED: trial.values[SEED]}
 
 
-def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
-    """Raises UserError if a corpus of a scale is not in `data`, with its origin."""
-    for corpus in corpora_of(spec, scale):
+def require_data(spec: TableSpec, scale: Scale, trials: Sequence[Trial], data: Path) -> None:
+    """Raises UserError if a corpus of some trials is neither in `data` nor prepared, with its
+    origin."""
+    for trial in first_trials(trials):
+        for missing in missing_data(spec, scale, trial, data):
+            raise UserError(f"--data: {missing}")
+
+
+def first_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """The first trial of each row, which has the corpus of all."""
+    return [*{trial.values[ROW]: trial for trial in reversed(trials)}.values()][::-1]
+
+
+def missing_data(spec: TableSpec, scale: Scale, trial: Trial, data: Path) -> list[str]:
+    """What the corpora of a trial's row lack in `data`, with their origin, unless that of the trial
+    has been prepared before."""
+    lacks = []
+    for corpus in corpora_of(spec, scale.only([trial.values[ROW]], None)):
         folder = data / corpus.folder
         missing = [
             file
@@ -73,10 +100,10 @@ def require_data(spec: TableSpec, scale: Scale, data: Path) -> None:
         ]
         if missing:
             note = f" ({corpus.note})" if corpus.note else ""
-            raise UserError(
-                f"--data: {folder} has no {', '.join(missing)}; they come from {corpus.origin}"
-                f"{note}"
-            )
+            files = ", ".join(missing)
+            lacks.append(f"{folder} has no {files}; they come from {corpus.origin}{note}")
+    reads = lacks and trial.config.data.source != "generated"
+    return [] if reads and task_of(trial.config).data.is_prepared else lacks
 
 
 def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
@@ -91,26 +118,34 @@ def corpora_of(spec: TableSpec, scale: Scale) -> list[Corpus]:
     return [corpus for name, corpus in spec.data.items() if is_needed(name)]
 
 
-def _of_row(spec: TableSpec, row: Row, data: Path, out: Path) -> list[Trial]:
+def _of_row(
+    spec: TableSpec,
+    row: Row,
+    data: Path,
+    out: Path,
+    tried: Sequence[str],
+    models: OpenedSources,
+) -> list[Trial]:
     # The fields with folders of corpora in place of their names.
     fields = {**({"data.dir": f"{{{row.data}}}"} if row.data else {}), **row.overrides}
     for name, corpus in spec.data.items():
         folder = str(data / corpus.folder)
         fields = {key: value.replace(f"{{{name}}}", folder) for key, value in fields.items()}
-    overrides = tuple(f"--config.{key}={value}" for key, value in fields.items())
+    overrides = (*(f"--config.{key}={value}" for key, value in fields.items()), *tried)
+    changed = {key_of(text): text.partition("=")[2] for text in tried}
 
     # The config is parsed once; the trials differ in its seed.
     trials = []
     file = installed_name(row.file)
     with error_context(f"tables/{spec.name}.toml, row {row.name!r}"):
-        config = parse(file, overrides)
+        config = parse(file, overrides, models)
         first = value_of(config, SEED)
         for seed in range(first, first + row.planned):
             train = dataclasses.replace(config.train, seed=seed)
             seeded = (*overrides, f"--config.{SEED}={seed}")
             trials.append(
                 Trial(
-                    {ROW: row.name, SEED: seed},
+                    {ROW: row.name, **changed, SEED: seed},
                     file,
                     seeded,
                     dataclasses.replace(config, train=train),

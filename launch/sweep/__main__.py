@@ -79,13 +79,8 @@ def _parser() -> Parser:
 
     # How trials run, and how they are compared.
     add_executor(parser)
-    add(
-        "--asha",
-        type=positive,
-        metavar="STEP",
-        help="on Ray: stop the trials that are not in the best quarter at STEP, four times STEP, "
-        "and so on",
-    )
+    text = "on Ray: only the best quarter continues at STEP, four times STEP, ..."
+    add("--asha", type=positive, metavar="STEP", help=text)
     text = "metric of the figure, a column of results.csv (dev's train.best_metric)"
     add("--metric", metavar="SPLIT.NAME", help=text)
     add("--dry_run", action="store_true", help="list the trials and exit")

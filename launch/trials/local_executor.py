@@ -5,6 +5,7 @@ result as a run of the same command.
 """
 
 import contextlib
+import logging
 import os
 import queue
 import signal
@@ -23,6 +24,8 @@ from launch.trials.status import find, record
 from launch.trials.trials import Trial
 
 POLL_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 def arguments(trial: Trial) -> list[str]:
@@ -125,6 +128,11 @@ def run_trial(
             return
 
 
+def log_start(number: int, trials: Sequence[Trial]) -> None:
+    """Logs that a trial starts, whose output for a while is in its log file only."""
+    _log.info("trial %d of %d, compiling: %s", number + 1, len(trials), trials[number].name)
+
+
 def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
     """Runs trials on this machine, `jobs` at a time, and yields each as it ends.
 
@@ -139,9 +147,11 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
         environments.put(environment)
     stopping = threading.Event()
 
-    def run(trial: Trial) -> Trial:
+    def run(number: int, trial: Trial) -> Trial:
         environment = environments.get()
         try:
+            if not stopping.is_set():
+                log_start(number, trials)
             for process in run_trial(trial, environment) if not stopping.is_set() else ():
                 if stopping.is_set():
                     if process is not None:
@@ -152,7 +162,7 @@ def run_here(trials: Sequence[Trial], jobs: int) -> Generator[Trial]:
         return trial
 
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(run, trial) for trial in trials]
+        futures = [pool.submit(run, number, trial) for number, trial in enumerate(trials)]
         try:
             for future in as_completed(futures):
                 yield future.result()

@@ -15,7 +15,7 @@ from common_jax.errors import Interrupted, UserError, missing_extra
 from common_jax.training.best import comparable_score
 from common_jax.training.preemption import PreemptionHandler
 from launch.trials.executor import Executor
-from launch.trials.local_executor import run_trial
+from launch.trials.local_executor import log_start, run_trial
 from launch.trials.status import find, record
 from launch.trials.trials import Trial
 
@@ -84,6 +84,9 @@ def _watch(
     from ray import tune
 
     class Watch(tune.Callback):
+        def on_trial_start(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
+            log_start(trial.config["number"], chosen)
+
         def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
             ended = chosen[trial.config["number"]]
             if find(ended).state != "finished":

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import traceback
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from launch.__main__ import main
 from launch.cli import module_command
 from launch.reproduce import __main__ as reproduce
 from launch.train import __main__ as train
+from tests.docs.manual import blocks
 from tests.launch.commands import fails, toy_config
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +76,50 @@ def test_a_config_can_use_modules_of_the_current_folder(foreign):
     for command in ([CONSOLE, "train"], module_command("train")):
         argv = ["--config", "configs/own.py", "--print_config"]
         assert "--config.model.dim=48" in printed(*command, *argv)
+
+
+OWN = """
+from common_jax.config import to_config_dict
+from configs.csan import quickstart
+from every_second import EverySecond
+
+
+def get_config():
+    config = quickstart.get_config()
+    config.model.encoder_attention = to_config_dict(EverySecond(local_layers=1))
+    return config
+"""
+
+
+@pytest.mark.parametrize(
+    "old,new,flags,message",
+    [
+        ("", "", ["--config.model.encoder_attention.window=7"], "window=7: must be 4 n \\+ 1$"),
+        ("require(", "requir(", [], "own.py: every_second.py:26: NameError: .* --traceback prints"),
+        ("odd(9)", "odd(9)[", [], "own.py: every_second.py:22: SyntaxError: .* --traceback prints"),
+        ("relative(", "relatve(", [], "^error: every_second.py:29: NameError: name 'relatve'"),
+    ],
+)
+def test_an_error_of_a_module_of_ones_own_names_its_line(
+    old, new, flags, message, tmp_path, monkeypatch, capsys
+):
+    """The module of the manual, with a mistake."""
+    page = ROOT / "docs" / "adding_a_system.md"
+    (text,) = (block.text for block in blocks(page) if "__post_init__" in block.text)
+    (tmp_path / "every_second.py").write_text(text.replace(old, new))
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "every_second", raising=False)
+    with pytest.raises((SystemExit, NameError)) as raised:
+        argv = ["--config", "own.py", "--describe", "--traceback", *flags]
+        cli.run(train.main, argv)
+    lines = "".join(traceback.format_exception(raised.value)).splitlines()
+    if isinstance(raised.value, SystemExit):
+        assert raised.value.code == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0].startswith("Traceback")
+    assert re.search(message, lines[-1]), lines[-1]
 
 
 def test_all_configs_have_names(tmp_path, monkeypatch):

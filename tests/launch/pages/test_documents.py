@@ -157,3 +157,14 @@ def test_pictures_fit_a_light_and_a_dark_page():
     for picture in (charts.svg([LINES], "a"), charts.svg([BARS], "b"), charts.svg(HEAT, "c")):
         assert "#ffffff" not in picture and "#000000" not in picture
         assert "prefers-color-scheme: dark" in picture and "currentColor" in picture
+
+
+@pytest.mark.parametrize("number", [2, 5, 9])
+@pytest.mark.parametrize("names", [["a", "b"], ["Transformer-base", "2D-CSAN, local windows"]])
+def test_a_legend_is_below_the_names_and_inside_the_picture(number, names):
+    series = [Series(f"label {n}", names, [1.0, 2.0]) for n in range(number)]
+    figure = charts.draw([Chart("t", "x", "y", series, form="bars")])
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    legend = axes.get_legend().get_window_extent()
+    assert legend.y0 >= 0 and legend.y1 <= axes.xaxis.get_tightbbox().y0

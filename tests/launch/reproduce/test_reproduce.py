@@ -13,6 +13,7 @@ import pytest
 
 from common_jax.deploy import load
 from common_jax.deploy.format import Export
+from common_jax.errors import UserError
 from common_jax.training import run_writer
 from launch.reproduce import __main__ as reproduce
 from launch.train import __main__ as train
@@ -253,7 +254,7 @@ def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, 
     line = fails(monkeypatch, capsys, ["attconv/toy", *out], reproduce.main)
     assert "row 'bi-CNN'" in line and "'cnns': must be cnn" in line and "--rows light" in line
     reproduce.main(["attconv/toy", "--rows", "light, of, others", *out])
-    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert len(capsys.readouterr().out.splitlines()) == 5
     reproduce.main(["--list"])
     assert "    not run: of, others: their code is not public" in capsys.readouterr().out
 
@@ -344,9 +345,72 @@ def test_a_dry_run_lists_commands(folders, folder, program, start, monkeypatch, 
     monkeypatch.setattr(sys, "argv", [program])
     reproduce.main(["attconv/toy", "--out", "x", "--dry_run"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8
+    assert len(lines) == 9 and lines[-1] == "4 trials: 4 to train"
     config = "configs/attconv/quickstart.py" if folder == "." else "attconv/quickstart"
     assert lines[1].startswith(f"  {start} --config {config}:cnn ")
+
+
+def states(folder, capsys, *argv):
+    """The states of the trials by their rows and seeds, as a dry run prints them."""
+    capsys.readouterr()
+    reproduce.main(["attconv/toy", "--out", str(folder / "out"), "--dry_run", *argv])
+    lines = re.findall(r"^row=(.*),train.seed=(\d): ([^;\n]*)", capsys.readouterr().out, re.M)
+    return {(row, int(seed)): state for row, seed, state in lines}
+
+
+def test_a_dry_run_tells_stored_trials_from_those_to_train(folders, capsys, monkeypatch):
+    folder, trained = folders
+    made(folder, "first", "--rows", "light")
+    made(folder, "first", "--no_train", "--keep")
+    write(folder, **CORPUS)
+    stored = {("light", seed): "stored" for seed in (0, 1)}
+    lacking = {("bi-CNN", seed): "data missing" for seed in (0, 1)}
+    assert states(folder, capsys) == stored | lacking
+    argv = ["attconv/toy", "--out", str(folder / "out"), "--dry_run", "--data", str(folder)]
+    with pytest.raises(UserError, match=r"^--data: .*/snli has no a\.jsonl; they come from exam"):
+        reproduce.main(argv)
+    (folder / "snli").mkdir()
+    (folder / "snli" / "a.jsonl").touch()
+    lacking = {trial: "to train" for trial in lacking}
+    assert states(folder, capsys, "--data", str(folder)) == stored | lacking
+    assert len(trained) == 2
+
+
+def test_a_try_is_apart_from_the_tables_trials(folders, capsys):
+    folder, trained = folders
+    made(folder, "out", "--rows", "light", "--seeds", "1")
+    flags = ["--rows", "light", "--seeds", "1", "--config.train.steps=4"]
+    for _ in range(2):  # the second trains nothing
+        reproduce.main(["attconv/toy", "--out", str(folder / "out"), "--no_speed", *flags])
+    tried = folder / "out" / "try"
+    page = (tried / "page.md").read_text()
+    assert page.startswith("# A try, not a result: attconv/toy")
+    assert "--config.train.steps=4" in page
+    assert trained[1:] == ["row=light,train.steps=4,train.seed=0"]
+    result = json.loads((tried / "trials" / trained[1] / "result.json").read_text())
+    assert result["steps"] == 4
+
+    # neither resumed nor satisfied
+    assert states(folder, capsys)["light", 0] == "finished"
+    assert states(folder, capsys, "--out", str(tried))["light", 0] == "to train"
+
+
+def test_the_corpora_of_a_table_are_prepared_without_training(folders, capsys):
+    folder, trained = folders
+    write(folder, **{str(folder.parent / "corpora"): str(folder / "corpora")})
+    reproduce.main(["attconv/toy", "--out", str(folder / "out"), "--prepare"])
+    assert "prepared the corpus of light" in capsys.readouterr().out
+    assert [*(folder / "corpora").iterdir()] and not trained and not (folder / "out").exists()
+
+
+def test_a_list_has_all_tables_or_those_of_a_paper(folders, capsys):
+    folder, _ = folders
+    (folder / "tables" / "csan").mkdir()
+    toy = (folder / "tables" / "attconv" / "toy.toml").read_text()
+    (folder / "tables" / "csan" / "toy.toml").write_text(toy)
+    for argv, names in (([], ["attconv/toy", "csan/toy"]), (["csan"], ["csan/toy"])):
+        reproduce.main(["--list", *argv])
+        assert re.findall(r"^(\w+/toy):", capsys.readouterr().out, re.M) == names
 
 
 @pytest.mark.parametrize(
@@ -358,6 +422,10 @@ def test_a_dry_run_lists_commands(folders, folder, program, start, monkeypatch, 
         ({'"light"\npub': '"lite"\npub'}, ["attconv/toy"], "row 'light': .*'lite': must be cnn"),
         ({'["accuracy"]': '["bleu"]'}, ["attconv/toy"], "no metric 'bleu'; there are accuracy"),
         (CORPUS, ["attconv/toy", "--data", "nowhere"], "--data: .*nowhere/snli has no a.jsonl"),
+        ({}, ["--list", "atconv"], "--list atconv: no such paper or table; did you mean 'attconv'"),
+        ({}, ["attconv/toy", "--conf.a=1"], "unrecognized arguments: --conf.a=1"),
+        ({}, ["attconv/toy", "--config.train.stps=1"], "unknown config key 'train.stps'"),
+        ({}, ["attconv/toy", "--keep", "--config.train.steps=1"], "store no try; leave out"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(folders, changes, argv, message, monkeypatch, capsys):

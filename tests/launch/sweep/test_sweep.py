@@ -131,7 +131,9 @@ def test_the_same_command_leaves_finished_trials_alone(stub, config, tmp_path, m
     monkeypatch.delenv("STUB_FAILS")
     capsys.readouterr()
     sweep.main(argv)
-    assert "3 trials, 2 of them finished" in capsys.readouterr().err
+    messages = capsys.readouterr().err
+    assert "3 trials, 2 of them finished" in messages
+    assert "trial 1 of 1, compiling: optimizer.learning_rate=0.5,train.seed=0" in messages
     assert [result(tmp_path, trial)["began"] for trial in TRIALS] == made
     now = rows(tmp_path)
     assert now["0.5"]["state"] == "finished" and now["0.5"]["error"] == ""
