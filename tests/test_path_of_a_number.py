@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax", "configs", "launch")
-LONGEST = {"csan_jax": 13_640, "qanet_jax": 13_680, "attconv_jax": 13_730}  # lines, comments too
+LONGEST = {"csan_jax": 13_690, "qanet_jax": 13_730, "attconv_jax": 13_750}  # lines, comments too
 MODELS = {
     "csan_jax": "csan_jax.attention.area",
     "qanet_jax": "qanet_jax.models.qanet",
