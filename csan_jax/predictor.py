@@ -205,19 +205,15 @@ class Translator(Predictor):
     @property
     def schema(self) -> Schema:
         return Schema(
-            title="Translation",
-            texts=(Text("source", "Text", columns=("src",)),),
+            title="Translation (CSAN)",
+            about="Translates a text; some heads of CSAN's encoder see a window of nearby words.",
+            texts=(Text("source", "Text", columns=("src",), hint="a sentence to translate"),),
             output=json_schema(Translation),
             plain=not (self._count or self._attention),
             views=(
                 View("text", "translation", "Translation"),
                 View("table", "hypotheses", "Hypotheses and their scores"),
                 View("heads", "attention", "Attention of the encoder's heads", of="pieces"),
-            ),
-            examples=(
-                ("In Vienna it is already quarter to nine.",),
-                ("The book costs twelve euros in this shop.",),
-                ("A man rides a horse.",),
             ),
             explained_length=64,
         )
