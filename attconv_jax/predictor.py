@@ -254,6 +254,7 @@ _REVIEWS = Schema(
         ),
         ("The coffee was awful, and the terrace really nice. Only the coffee matters to me.",),
     ),
+    generated="It is trained on generated reviews of places, which name two aspects.",
 )
 _PAIRS = Schema(
     title="Sentence pairs",
@@ -269,6 +270,8 @@ _PAIRS = Schema(
         ("There are two red cups in the shed.", "The shed has more than one red cup."),
         ("A man rides a horse on the beach.", "A person is outdoors."),
     ),
+    generated="It is trained on generated pairs about the numbers and colours of things in places.",
+    outside=(2,),
 )
 _RANKING = Schema(
     title="Answer selection",

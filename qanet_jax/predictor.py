@@ -201,6 +201,9 @@ class QuestionAnswerer(Predictor):
                 View("words", "layers", "Context-query attention", of="words"),
             ),
             examples=_EXAMPLES,
+            generated="It is trained on generated passages about invented people, villages and "
+            "things.",
+            outside=(2,),
             explained_length=1000,
         )
 

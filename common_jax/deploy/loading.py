@@ -23,11 +23,13 @@ class LoadedModel:
       path: its folder.
       kind: the class of its predictors.
       make: makes a predictor with the given options.
+      generated: whether it is trained on its family's generated corpus.
     """
 
     path: AnyPath
     kind: type[Predictor]
     make: Callable[..., Predictor]
+    generated: bool = False
 
     def predictor(self, **options: Any) -> Predictor:
         """A predictor with these options, such as `beam_size` of a translator.
@@ -150,7 +152,8 @@ def _load_parameters(path: str | AnyPath | Export, average: int, max_memory: flo
         _require_rows(source.export, service.predictor_class, service.vocabulary)
     parameters = read_parameters(source, task, make_mesh(MeshConfig(data=1)), average)
     make = functools.partial(service.predictor, parameters.values, max_memory)
-    return LoadedModel(source.folder.path, service.predictor_class, make)
+    generated = getattr(task.config.data, "source", "") == "generated"
+    return LoadedModel(source.folder.path, service.predictor_class, make, generated)
 
 
 def _load_programs(export: Export, max_memory: float) -> LoadedModel:
@@ -186,7 +189,8 @@ def _with_programs(
     programs: CompiledFunctions,
 ) -> LoadedModel:
     make = functools.partial(cls, vocabulary, settings, programs)
-    return LoadedModel(export.path, cls, make)
+    generated = export.config().get("data", {}).get("source") == "generated"
+    return LoadedModel(export.path, cls, make, generated)
 
 
 def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:

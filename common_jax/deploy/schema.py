@@ -133,6 +133,8 @@ class Schema:
       plain: whether the line of an output is plain text (`Answer.plain`), not a JSON object.
       views: of an output, in the order of the page; without any, the page shows the JSON.
       examples: inputs, a text for each of `texts`.
+      generated: a sentence on the family's generated corpus, for models that are trained on it.
+      outside: the numbers of the examples that are unlike that corpus, from 0.
       escaped_breaks: of a table of inputs, as `common_jax.data.tables.Table`; as in training.
       explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
     """
@@ -144,6 +146,8 @@ class Schema:
     plain: bool = False
     views: tuple[View, ...] = ()
     examples: tuple[tuple[str, ...], ...] = ()
+    generated: str = ""
+    outside: tuple[int, ...] = ()
     escaped_breaks: bool = False
     explained_length: int = 200
 

@@ -200,7 +200,10 @@ def served(
         if option.detail and _supports(loaded, {option.name: True, **options}):
             details[option.name] = True
     explaining = loaded.predictor(**details, **options) if details else None
-    return Model(name, loaded.predictor(**options), explaining, limits, metrics)
+    model = Model(name, loaded.predictor(**options), explaining, limits, metrics)
+    if not loaded.generated:
+        model.schema = dataclasses.replace(model.schema, generated="", outside=())
+    return model
 
 
 def _supports(loaded: LoadedModel, options: Mapping[str, Any]) -> bool:
@@ -224,6 +227,8 @@ def described(model: Model) -> Mapping[str, Any]:
         ],
         "views": [dataclasses.asdict(view) for view in schema.views],
         "examples": schema.examples,
+        "generated": schema.generated,
+        "outside": schema.outside,
     }
 
 

@@ -55,6 +55,8 @@ _MODEL = record(
         "texts": array(_reference("Text")) | {"description": "of an input"},
         "views": array(_reference("View")) | {"description": "how a page shows an output"},
         "examples": array(STRING, dims=2) | {"description": "inputs, each a list of its texts"},
+        "generated": STRING | {"description": "a sentence on generated training data, or empty"},
+        "outside": array(_INTEGER) | {"description": "numbers of examples unlike these data"},
     }
 )
 _SHARED = {"Error": _ERROR, "Model": _MODEL, "Text": _TEXT, "View": _VIEW}
@@ -120,9 +122,15 @@ def _post(model: Model, limits: Limits) -> dict[str, Any]:
     examples = [dict(zip(names, texts, strict=True)) for texts in model.schema.examples[:1]]
     content = _json(request, **({"example": {"inputs": examples}} if examples else {}))
 
+    # what the model knows, and what it does not
+    schema = model.schema
+    unlike = [" | ".join(schema.examples[number]) for number in schema.outside]
+    about = [schema.generated, *(f"Unlike these data: {text}" for text in unlike)]
+
     return {
         "operationId": f"predict_{model.name}",
-        "summary": f"{model.schema.title}: an output for each input, in order",
+        "summary": f"{schema.title}: an output for each input, in order",
+        "description": " ".join(about),
         "requestBody": {"required": True, "content": content},
         "responses": {
             "200": {"description": "Outputs", "content": _json(response)},

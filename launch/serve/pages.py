@@ -66,6 +66,7 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
     return page(
         model.name,
         f'<p class="task">{html.escape(schema.title)}</p>'
+        f"<p>{html.escape(schema.generated)}</p>"
         f'<form id="form" data-model="{model.name}">{"".join(fields)}'
         '<p><button type="submit" class="main">Predict</button></p></form>'
         f"{_examples(schema)}"
@@ -100,8 +101,10 @@ def _examples(schema: Schema) -> str:
         ordered = reversed(texts) if question_first else texts
         shown = " | ".join(" ".join(text.split()) for text in ordered)
         shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+        mark = '<small class="faint">unlike its training data: can be wrong</small>'
         buttons.append(
-            f'<li><button type="button" data-example="{number}">{html.escape(shown)}</button></li>'
+            f'<li><button type="button" data-example="{number}">{html.escape(shown)}</button>'
+            f"{mark if number in schema.outside else ''}</li>"
         )
     if not buttons:
         return ""
