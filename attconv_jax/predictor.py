@@ -266,8 +266,8 @@ _PAIRS = Schema(
     output=json_schema(Label),
     views=_LABEL,
     examples=(
-        ("There are two red cups in the shed.", "The shed has no red cups."),
-        ("There are two red cups in the shed.", "The shed has more than one red cup."),
+        ("There are exactly two red cups in the shed.", "The shed has no red cups."),
+        ("There are exactly two red cups in the shed.", "The shed has one or more red cups."),
         ("A man rides a horse on the beach.", "A person is outdoors."),
     ),
     generated="It is trained on generated pairs about the numbers and colours of things in places.",

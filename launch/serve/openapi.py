@@ -124,8 +124,9 @@ def _post(model: Model, limits: Limits) -> dict[str, Any]:
 
     # what the model knows, and what it does not
     schema = model.schema
-    unlike = [" | ".join(schema.examples[number]) for number in schema.outside]
-    about = [schema.generated, *(f"Unlike these data: {text}" for text in unlike)]
+    about = [schema.generated]
+    for number in schema.outside:
+        about.append(f"Unlike its training data: {' | '.join(schema.examples[number])}")
 
     return {
         "operationId": f"predict_{model.name}",
