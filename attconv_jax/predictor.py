@@ -243,57 +243,62 @@ _LABEL = (
     View("words", "layers", "Attended words", of="words"),
 )
 _REVIEWS = Schema(
-    title="Reviews",
-    texts=(Text("text", "Text", lines=6, columns=_columns(layouts.TEXTS, "text")),),
+    title="Texts and labels (AttentiveConvNet)",
+    about="Labels a text, such as a review.",
+    texts=(
+        Text(
+            *("text", "Text"),
+            lines=6,
+            columns=_columns(layouts.TEXTS, "text"),
+            hint="a text to label",
+        ),
+    ),
     output=json_schema(Label),
     views=_LABEL,
-    examples=(
-        (
-            "The rooms were not good. The food was superb. What I care about is the food and the "
-            "service. The service, to be honest, was average.",
-        ),
-        ("The coffee was awful, and the terrace really nice. Only the coffee matters to me.",),
-    ),
     generated="It is trained on generated reviews of places, which name two aspects.",
 )
 _PAIRS = Schema(
-    title="Sentence pairs",
+    title="Pairs and labels (AttentiveConvNet)",
+    about="Labels a pair of texts, such as whether the second follows from the first.",
     texts=(
-        Text(TEXTS[0], "First text", columns=_columns(layouts.PAIRS, TEXTS[0])),
-        Text(TEXTS[1], "Second text", columns=_columns(layouts.PAIRS, TEXTS[1])),
+        Text(
+            *(TEXTS[0], "First text"),
+            columns=_columns(layouts.PAIRS, TEXTS[0]),
+            hint="the first text of a pair",
+        ),
+        Text(
+            *(TEXTS[1], "Second text"),
+            columns=_columns(layouts.PAIRS, TEXTS[1]),
+            hint="the second text",
+        ),
     ),
     line="tab",
     output=json_schema(Label),
     views=_LABEL,
-    examples=(
-        ("There are exactly two red cups in the shed.", "The shed has no red cups."),
-        ("There are exactly two red cups in the shed.", "The shed has one or more red cups."),
-        ("A man rides a horse on the beach.", "A person is outdoors."),
-    ),
     generated="It is trained on generated pairs about the numbers and colours of things in places.",
-    outside=(2,),
+    outside=("A man rides a horse on the beach.", "A person is outdoors."),
 )
 _RANKING = Schema(
-    title="Answer selection",
+    title="Answer selection (AttentiveConvNet)",
+    about="Orders sentences by how well they answer a question.",
     texts=(
-        Text(TEXTS[0], "Question", lines=2, columns=_columns(layouts.RANKING, "question")),
+        Text(
+            *(TEXTS[0], "Question"),
+            lines=2,
+            columns=_columns(layouts.RANKING, "question"),
+            hint="a question",
+        ),
         Text(
             *(TEXTS[1], "Sentences, one a line"),
             lines=8,
             several=True,
             columns=_columns(layouts.RANKING, "sentence"),
+            hint="sentences that may answer it",
         ),
     ),
     line="tab",
     output=json_schema(Label),
     views=(View("ranking", "probabilities", "Sentences", of=LABELS[1]),),
-    examples=(
-        (
-            "Where does Ada live?",
-            "Rome has many bakers.\nAda has lived in Rome since 1950.\n"
-            "Ben, her brother, is a painter.",
-        ),
-    ),
 )
 
 

@@ -221,8 +221,9 @@ class SentenceClassification(WordLevelTask[Config]):
             inputs[other] = dims.replace("B", rows, 1), kind
         return inputs
 
-    def example_input(self) -> str:
-        return "\t".join(" ".join(text.split()) for text in self.data.texts("test")[0])
+    def example_lines(self, split: str, count: int = 1) -> Sequence[str]:
+        examples = self.data.texts(split)[:count]
+        return ["\t".join(" ".join(text.split()) for text in texts) for texts in examples]
 
     def matched(
         self, params: Params, batch: Mapping[str, Any], key: Array | None = None

@@ -12,13 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from common_jax.deploy.bounded_program import InputTooLargeError
 from common_jax.deploy.model_format import ModelFormat
-from common_jax.deploy.predictor import (
-    CompiledFunctions,
-    Compute,
-    InputTooLargeError,
-    available_cores,
-)
+from common_jax.deploy.predictor import CompiledFunctions, Compute, available_cores
 from common_jax.errors import UserError, missing_extra
 from common_jax.fields import require
 from csan_jax.data.subwords import END, PAD, UNKNOWN

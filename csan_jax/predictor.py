@@ -205,8 +205,9 @@ class Translator(Predictor):
     @property
     def schema(self) -> Schema:
         return Schema(
-            title="Translation",
-            texts=(Text("source", "Text", columns=("src",)),),
+            title="Translation (CSAN)",
+            about="Translates a text; some heads of CSAN's encoder see a window of nearby words.",
+            texts=(Text("source", "Text", columns=("src",), hint="a sentence to translate"),),
             output=json_schema(Translation),
             plain=not (self._count or self._attention),
             views=(
@@ -214,15 +215,10 @@ class Translator(Predictor):
                 View("table", "hypotheses", "Hypotheses and their scores"),
                 View("heads", "attention", "Attention of the encoder's heads", of="pieces"),
             ),
-            examples=(
-                ("In Vienna it is already quarter to nine.",),
-                ("The book costs twelve euros in this shop.",),
-                ("A man rides a horse.",),
-            ),
+            explained_length=64,
             generated="It is trained on generated sentences with a number, a date, a time or a "
             "price.",
-            outside=(2,),
-            explained_length=64,
+            outside=("A man rides a horse.",),
         )
 
     def _translated(self, sentences: Sequence[Sentence]) -> list[dict[str, float]]:

@@ -231,8 +231,8 @@ class Translation(Task[Config]):
         pieces = (batch["source"], batch["target"])
         return sum((a != 0).sum() for a in pieces), sum(a.size for a in pieces)
 
-    def example_input(self) -> str:
-        return self.data.sources("test")[0]
+    def example_lines(self, split: str, count: int = 1) -> Sequence[str]:
+        return self.data.sources(split)[:count]
 
     def _check_vocabulary(self) -> None:
         """Checks that every piece has an embedding, and the beams against the vocabulary."""

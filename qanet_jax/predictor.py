@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from common_jax.bad_examples import BadExamples
-from common_jax.data.padding import Group, grouped, padded, padded_width
+from common_jax.data.padding import Group, grouped, padded
 from common_jax.deploy.answer import AttentionMap
 from common_jax.deploy.predictor import CompiledFunctions, Compute, Option, Predictor, outputs_of
 from common_jax.deploy.schema import Schema, Text, View, json_schema
@@ -23,17 +23,6 @@ from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from qanet_jax.data.text import TEXTS, TokenizedText, text_arrays, windows
 from qanet_jax.reading import OUTPUTS, PredictedSpan, Reading, SpanAnswer
-
-_RACE = (
-    "Many people came to Reedford for the race that Wenola holds each year. Valitia wore the "
-    "number 274 and a green cap. All the way from Deerford came Larolin with two friends. On the "
-    "shirt of Larolin was the number 732 in red. Valitia had come from Hazelstow by bicycle."
-)
-_EXAMPLES = (
-    (_RACE, "Where did Larolin come from?"),
-    (_RACE, "Which number did Valitia wear?"),
-    ("Ada lives in Rome. Ben, her brother, is a painter in Turin.", "Who lives in Rome?"),
-)
 
 
 class QuestionAnswerer(Predictor):
@@ -153,6 +142,14 @@ class QuestionAnswerer(Predictor):
         return 0, self._settings.question_length  # contexts are split into windows
 
     @property
+    def widest(self) -> tuple[int, ...]:
+        return self._settings.window, self._settings.question_length
+
+    def widths(self, line: "_Request") -> tuple[int, ...]:  # type: ignore[override]
+        context, question = super().widths(line)
+        return min(context, self._settings.window), question
+
+    @property
     def reads_all(self) -> bool:  # type: ignore[override]
         """Whether all lines are read before the first answer: with a file of vectors."""
         return bool(self._vectors)  # one pass over the file
@@ -190,8 +187,12 @@ class QuestionAnswerer(Predictor):
     @property
     def schema(self) -> Schema:
         return Schema(
-            title="Reading comprehension",
-            texts=(Text("context", "Passage", lines=8), Text("question", "Question", lines=2)),
+            title="Questions about a passage (QANet)",
+            about="Finds the words of a passage that answer a question.",
+            texts=(
+                Text("context", "Passage", lines=8, hint="a text in which the answer stands"),
+                Text("question", "Question", lines=2, hint="a question on the passage"),
+            ),
             line="json",
             output=json_schema(SpanAnswer),
             views=(
@@ -200,11 +201,13 @@ class QuestionAnswerer(Predictor):
                 View("curves", "pointers", "Probability of each word as first and as last"),
                 View("words", "layers", "Context-query attention", of="words"),
             ),
-            examples=_EXAMPLES,
+            explained_length=1000,
             generated="It is trained on generated passages about invented people, villages and "
             "things.",
-            outside=(2,),
-            explained_length=1000,
+            outside=(
+                "Ada lives in Rome. Ben, her brother, is a painter in Turin.",
+                "Who lives in Rome?",
+            ),
         )
 
     def answer(self, context: str, question: str) -> list[PredictedSpan]:
@@ -268,13 +271,7 @@ class QuestionAnswerer(Predictor):
     ) -> list[dict[str, np.ndarray]]:
         """The outputs of a program for each window, computed in batches."""
         # Windows of similar lengths are one batch.
-        shapes = [
-            (
-                min(padded_width(context), self._settings.window),
-                padded_width(question),
-            )
-            for context, question in (row.request.lengths for row in rows)
-        ]
+        shapes = [self.widths(row.request) for row in rows]
         computed: list[dict[str, np.ndarray]] = [{} for _ in rows]
         batches = [*grouped(shapes, self._settings.eval_batch_tokens)]
         arrays = (self._batch([rows[at] for at in group.members], group) for group in batches)

@@ -227,10 +227,10 @@ class SpanExtraction(WordLevelTask[Config]):
     def training_inputs(self) -> Mapping[str, tuple[str, Any]]:
         return {**self.inputs, "start": ("B", np.int32), "end": ("B", np.int32)}
 
-    def example_input(self) -> str:
-        squad = self.data.texts(self.splits[-1])
-        question = squad.questions[0]
-        return input_line(squad.contexts[question.context], question.text)
+    def example_lines(self, split: str, count: int = 1) -> Sequence[str]:
+        squad = self.data.texts(split)
+        questions = squad.questions[:count]
+        return [input_line(squad.contexts[q.context], q.text) for q in questions]
 
 
 def _by_kind(

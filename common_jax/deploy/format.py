@@ -9,6 +9,7 @@
                             any lengths
     engine/                 in a format of the predictor's own (`Predictor.formats`), instead of
                             parameters
+    examples.json           lines of dev, on request (`launch.export --examples`)
     README.md               the model card
     checksums.json          of every file
 
@@ -19,6 +20,7 @@ this module reads them, without a model.
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +43,7 @@ PARAMETERS = "parameters.safetensors"
 ORBAX = "parameters"
 PROGRAMS = "programs"
 ENGINE = "engine"
+EXAMPLES = "examples.json"
 FORMATS = ("stablehlo", "safetensors")  # of all models, with `PARAMETERS`; the default first
 Dtype = Literal["float32", "bfloat16", "int8"]
 
@@ -119,7 +122,7 @@ class Export:
 
     def _verified(self) -> Manifest:
         manifest = self._read()
-        entries = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS, ENGINE)
+        entries = (MANIFEST, CONFIG, VOCABULARY, PARAMETERS, ORBAX, PROGRAMS, ENGINE, EXAMPLES)
         try:
             damage = checksums.find_damage(self.path, listed=entries)
         except PermissionError as error:
@@ -172,6 +175,18 @@ class Export:
     def config(self) -> Any:
         """The run's config as nested values."""
         return read_json(self.config_file).get("config", dict)
+
+    @functools.cached_property
+    def examples(self) -> list[str]:
+        """The lines that are stored as examples, if there are any.
+
+        Raises:
+          UserError: if they are not texts.
+        """
+        file = self.path / EXAMPLES
+        lines = read_json(file).get("lines", list) if file.exists() else []
+        require(all(isinstance(line, str) for line in lines), f"{file}: lines: not texts")
+        return lines
 
     def require_sizes(self) -> None:
         """Raises UserError for a size in the config larger than the parameters' files."""

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any, cast
 
 from common_jax.deploy.foreign import require_rows
@@ -23,12 +24,14 @@ class LoadedModel:
       path: its folder.
       kind: the class of its predictors.
       make: makes a predictor with the given options.
+      examples: lines of dev that an export stores.
       generated: whether it is trained on its family's generated corpus.
     """
 
     path: AnyPath
     kind: type[Predictor]
     make: Callable[..., Predictor]
+    examples: Sequence[str] = ()
     generated: bool = False
 
     def predictor(self, **options: Any) -> Predictor:
@@ -78,13 +81,17 @@ def load(
 
 
 def load_model(
-    path: str | AnyPath | Export, average: int = 1, max_memory: float = MEMORY
+    path: str | AnyPath | Export,
+    average: int = 1,
+    max_memory: float = MEMORY,
+    compiler: Executor | None = None,
 ) -> LoadedModel:
-    """A run's best checkpoint, or an export, for several predictors.
+    """A run's best checkpoint, or an export, for several predictors, which share its programs.
 
     Args:
       average: for a run, the number of newest checkpoints whose mean is used, if more than 1.
       max_memory: the most that the computation for a text or a batch may need, in GiB.
+      compiler: of `common_jax.deploy.bounded_program.BoundedProgram`.
 
     Raises:
       UserError: if the folder is neither, or damaged.
@@ -92,10 +99,10 @@ def load_model(
     export = export_at(path)
     if export is not None and not export.is_foreign:
         if export.manifest.format == "stablehlo":
-            return _load_programs(export, max_memory)
+            return _load_programs(export, max_memory, compiler)
         if export.manifest.format in predictor_class(export).formats:
             return _load_model_format(export)
-    return _load_parameters(export or path, average, max_memory)
+    return _load_parameters(export or path, average, max_memory, compiler)
 
 
 def export_at(
@@ -137,11 +144,13 @@ def model_format(name: str, predictor: type[Predictor]) -> ModelFormat:
     return named_class(predictor.formats[name], base, f"{predictor.__name__}.formats")()
 
 
-def _load_parameters(path: str | AnyPath | Export, average: int, max_memory: float) -> LoadedModel:
+def _load_parameters(
+    path: str | AnyPath | Export, average: int, max_memory: float, compiler: Executor | None
+) -> LoadedModel:
     """A run, or an export's parameters, with the code of its model."""
     from common_jax.config import MeshConfig
     from common_jax.deploy.parameters import read_parameters, source_of
-    from common_jax.deploy.service import service_of
+    from common_jax.deploy.service import JittedPrograms, service_of
     from common_jax.training.config import read_task
     from common_jax.training.mesh import make_mesh
 
@@ -151,12 +160,17 @@ def _load_parameters(path: str | AnyPath | Export, average: int, max_memory: flo
     if source.export is not None:
         _require_rows(source.export, service.predictor_class, service.vocabulary)
     parameters = read_parameters(source, task, make_mesh(MeshConfig(data=1)), average)
-    make = functools.partial(service.predictor, parameters.values, max_memory)
+    programs = JittedPrograms(service, parameters.values)
+    programs.memory = max_memory
+    programs.compiler = compiler
+    cls = service.predictor_class
+    make = functools.partial(cls, service.vocabulary, service.settings, programs)
+    examples = source.export.examples if source.export is not None else ()
     generated = getattr(task.config.data, "source", "") == "generated"
-    return LoadedModel(source.folder.path, service.predictor_class, make, generated)
+    return LoadedModel(source.folder.path, cls, make, examples, generated)
 
 
-def _load_programs(export: Export, max_memory: float) -> LoadedModel:
+def _load_programs(export: Export, max_memory: float, compiler: Executor | None) -> LoadedModel:
     from common_jax.deploy.stablehlo import ExportedPrograms
 
     cls, vocabulary, settings = _text_interface(export)
@@ -164,6 +178,7 @@ def _load_programs(export: Export, max_memory: float) -> LoadedModel:
     made_with = str(export.manifest.versions.get("jax", "0"))
     programs = ExportedPrograms(export.path, export.manifest.programs, made_with, export.digests)
     programs.memory = max_memory
+    programs.compiler = compiler
     return _with_programs(export, cls, vocabulary, settings, programs)
 
 
@@ -190,7 +205,7 @@ def _with_programs(
 ) -> LoadedModel:
     make = functools.partial(cls, vocabulary, settings, programs)
     generated = export.config().get("data", {}).get("source") == "generated"
-    return LoadedModel(export.path, cls, make, generated)
+    return LoadedModel(export.path, cls, make, export.examples, generated)
 
 
 def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:

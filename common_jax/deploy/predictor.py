@@ -6,21 +6,20 @@ arrays (`CompiledFunctions`) is a jitted function of a run's parameters or a pro
 
 import abc
 import dataclasses
-import functools
 import itertools
 import os
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Shaped
 from numpy import ndarray, shape
 
+from common_jax.data.padding import padded_width
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.arrivals import arriving
-from common_jax.deploy.memory_maps import nearly_used_up
+from common_jax.deploy.bounded_program import InputTooLargeError
 from common_jax.deploy.schema import Schema, Text
 from common_jax.errors import Location, UserError
 from common_jax.io.threads import threaded_map
@@ -42,10 +41,12 @@ class CompiledFunctions(abc.ABC):
     Attributes:
       memory: the most that a computation may need, in GiB (`BoundedProgram`).
       at_once: number of batches that are computed at the same time.
+      compiler: of the programs (`BoundedProgram`).
     """
 
     memory: float = MEMORY
     at_once: int = 1
+    compiler: Executor | None = None
 
     @abc.abstractmethod
     def __call__(self, **static: int | float) -> Compute:
@@ -122,68 +123,6 @@ def available_cores() -> int:
     """The number of CPU cores that this process may use, at most `MOST_AT_ONCE`."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(cores or 1, MOST_AT_ONCE)
-
-
-class InputTooLargeError(UserError):
-    """A text whose computation needs more memory than is allowed."""
-
-
-class BoundedProgram:
-    """A function (parameters, arrays) -> arrays that refuses to run if its compiled program for
-    these shapes needs too much memory, by XLA's plan of temporary arrays and outputs."""
-
-    _all: ClassVar["weakref.WeakSet[BoundedProgram]"] = weakref.WeakSet()
-
-    def __init__(self, lower: Callable[..., Any], gigabytes: float, stored: Any = None):
-        """
-        Args:
-          lower: the method of the jitted function.
-          gigabytes: the most memory that a computation may need, in GiB.
-          stored: its executables on disk (`common_jax.deploy.executables.Executables`), or None.
-        """
-        self._lower = lower
-        self._gigabytes = gigabytes
-        self._stored = stored
-        self._programs: dict[Any, tuple[Any, float]] = {}
-        self._compiling: dict[Any, threading.Lock] = {}
-        self._all.add(self)
-
-    def __call__(self, params: Any, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The function's result; raises InputTooLargeError if it would need more memory."""
-        import jax
-
-        shapes = tuple((name, shape(array)) for name, array in sorted(arrays.items()))
-        with self._compiling.setdefault(shapes, threading.Lock()):
-            program, needed = self._compiled(shapes, params, arrays)
-        if program is None:
-            raise InputTooLargeError(
-                f"too long: it needs {needed:.1f} GiB of memory, and {self._gigabytes:g} are "
-                "allowed (--max_memory)"
-            )
-        outputs: Mapping[str, Any] = jax.block_until_ready(program(params, arrays))
-        return outputs
-
-    def _compiled(self, shapes: Any, params: Any, arrays: Mapping[str, Any]) -> tuple[Any, float]:
-        """The program for these shapes, None if it needs too much memory, and its GiB.
-
-        All programs of this process are released first if their memory maps are nearly used up.
-        """
-        import jax
-
-        known = self._programs.get(shapes)
-        if known is None:
-            if nearly_used_up():
-                for bounded in [*self._all]:
-                    bounded._programs.clear()
-                jax.clear_caches()
-            lower = functools.partial(self._lower, params, arrays)
-            stored = self._stored
-            compiled = lower().compile() if stored is None else stored.compiled(shapes, lower)
-            memory = compiled.memory_analysis()
-            needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
-            program = compiled if needed <= self._gigabytes else None
-            known = self._programs[shapes] = program, needed
-        return known
 
 
 class Unanswered(NamedTuple):
@@ -352,6 +291,15 @@ class Predictor(abc.ABC):
     def longest(self) -> tuple[int, ...]:
         """The longest texts of training, as `ParsedLine.lengths`; 0 or absent if unknown."""
         return ()
+
+    @property
+    def widest(self) -> tuple[int, ...]:
+        """The lengths of texts for which a server compiles before it is ready, as `longest`."""
+        return self.longest
+
+    def widths(self, line: ParsedLine) -> tuple[int, ...]:
+        """The padded lengths of a line's texts; a server computes lines of equal ones together."""
+        return tuple(map(padded_width, line.lengths))
 
     def warn_if_overlong(self, place: str | Location, line: ParsedLine) -> None:
         """Logs texts far longer than any in training."""

@@ -85,6 +85,7 @@ class Text:
       lines: the height of the box.
       several: whether each line of the box is the text of a separate input.
       columns: the columns of a table that can be the text beside `name`, in lower case.
+      hint: its form in words, which an empty box shows.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Text:
     lines: int = 3
     several: bool = False
     columns: tuple[str, ...] = ()
+    hint: str = "a text"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,17 +128,18 @@ class Schema:
     """Inputs and outputs of a predictor.
 
     Attributes:
-      title: of the task; models with the same one can be compared on one input.
+      title: of the task, with the model in brackets; models with the same one can be compared on
+        one input.
       line: how a line holds the texts: a single "text", texts separated by a "tab", or a "json"
         object.
       output: the JSON schema of an output, an object.
       plain: whether the line of an output is plain text (`Answer.plain`), not a JSON object.
       views: of an output, in the order of the page; without any, the page shows the JSON.
-      examples: inputs, a text for each of `texts`.
-      generated: a sentence on the family's generated corpus, for models that are trained on it.
-      outside: the numbers of the examples that are unlike that corpus, from 0.
       escaped_breaks: of a table of inputs, as `common_jax.data.tables.Table`; as in training.
       explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
+      about: a sentence on what such a model does.
+      generated: a sentence on the family's generated corpus, for models that are trained on it.
+      outside: the texts of an input unlike that corpus.
     """
 
     title: str
@@ -145,11 +148,11 @@ class Schema:
     output: JsonSchema = dataclasses.field(default_factory=lambda: {"type": "object"})
     plain: bool = False
     views: tuple[View, ...] = ()
-    examples: tuple[tuple[str, ...], ...] = ()
-    generated: str = ""
-    outside: tuple[int, ...] = ()
     escaped_breaks: bool = False
     explained_length: int = 200
+    about: str = ""
+    generated: str = ""
+    outside: tuple[str, ...] = ()
 
     @property
     def input(self) -> JsonSchema:
@@ -157,6 +160,19 @@ class Schema:
         fields = {text.name: {"type": "string", "title": text.title} for text in self.texts}
         item = record(fields) | {"additionalProperties": self.line == "json"}
         return {"anyOf": [{"type": "string", "description": self._form()}, item]}
+
+    @property
+    def details(self) -> list[str]:
+        """The fields with a view that only explained outputs have."""
+        required = self.output.get("required", ())
+        return [view.field for view in self.views if view.field and view.field not in required]
+
+    def to_texts(self, line: str) -> tuple[str, ...]:
+        """The texts of a line that `to_line` returned."""
+        if self.line == "json":
+            row = json.loads(line)
+            return tuple(row[text.name] for text in self.texts)
+        return (line,) if self.line == "text" else tuple(line.split("\t"))
 
     def to_line(self, value: Any, place: str | Location) -> str:
         """The line of an input: a string, which is the line, or an object of the texts.

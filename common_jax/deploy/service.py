@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import jax
 
 from common_jax.data.batches import Batch
+from common_jax.deploy.bounded_program import BoundedProgram
 from common_jax.deploy.predictor import (
     MEMORY,
-    BoundedProgram,
     CompiledFunctions,
     Compute,
     Predictor,
@@ -91,7 +91,7 @@ class Service(abc.ABC, Generic[T]):
           memory: the most that a computation may need, in GiB.
           options: of the predictor.
         """
-        programs = _JittedPrograms(self, params)
+        programs = JittedPrograms(self, params)
         programs.memory = memory
         return self.predictor_class(self.vocabulary, self.settings, programs, **options)
 
@@ -126,17 +126,21 @@ def service_of(task: Task) -> Service:
     return service_class(type(task))(task)
 
 
-class _JittedPrograms(CompiledFunctions):
+class JittedPrograms(CompiledFunctions):
     """A service's `serve` with a run's parameters, compiled upon use."""
 
     def __init__(self, service: Service, params: Params):
         self._service = service
         self._params = params
+        self._compute = functools.cache(self._jitted)  # one program for all predictors
         self.at_once = parallel_batches()
 
     def __call__(self, **static: int | float) -> Compute:
+        return self._compute(**static)
+
+    def _jitted(self, **static: int | float) -> Compute:
         def serve(params: Params, arrays: Batch) -> dict[str, Any]:
             return self._service.serve(params, arrays, **static)
 
-        program = BoundedProgram(jax.jit(serve).lower, self.memory)
+        program = BoundedProgram(jax.jit(serve).lower, self.memory, None, self.compiler)
         return functools.partial(program, self._params)

@@ -7,17 +7,18 @@ import contextlib
 import functools
 import hashlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax import export
 
+from common_jax.deploy.bounded_program import BoundedProgram
 from common_jax.deploy.executables import Executables
 from common_jax.deploy.format import PARAMETERS, PROGRAMS
 from common_jax.deploy.operations import require_allowed
 from common_jax.deploy.predictor import (
-    BoundedProgram,
     CompiledFunctions,
     Compute,
     format_options,
@@ -75,11 +76,12 @@ class Programs:
         self._path = path
         self._digests = digests
 
-    def compute(self, file: str, memory: float) -> Compute:
+    def compute(self, file: str, memory: float, compiler: Executor | None) -> Compute:
         """The program of a file, compiled when it is called.
 
         Args:
           memory: the most that a computation may need, in GiB.
+          compiler: of `BoundedProgram`.
 
         Raises:
           UserError: if it cannot be read, is another file than that with the digest, does anything
@@ -92,7 +94,7 @@ class Programs:
         read = functools.cache(lambda: jax.jit(self._program(path, content).call))
         if stored is None or not stored.folder.exists():
             read()  # raises an error now, not at the first call
-        call = BoundedProgram(lambda *inputs: read().lower(*inputs), memory, stored)
+        call = BoundedProgram(lambda *inputs: read().lower(*inputs), memory, stored, compiler)
 
         def compute(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             try:
@@ -162,6 +164,9 @@ class ExportedPrograms(CompiledFunctions):
         self._path = path
         self._choices = choices
         self._programs = Programs(path, digests)
+        self._compute = functools.cache(
+            lambda file: self._programs.compute(file, self.memory, self.compiler)
+        )
         self.at_once = parallel_batches()
         if _numbers(jax.__version__) < _numbers(made_with):
             raise UserError(
@@ -179,7 +184,7 @@ class ExportedPrograms(CompiledFunctions):
                 f"{self._path}: has no program for {requested}, but for {available}; "
                 "launch.export makes others"
             )
-        return self._programs.compute(file, self.memory)
+        return self._compute(file)
 
     def choices(self, name: str) -> tuple[int, ...]:
         return tuple(sorted(c[name] for c in self._choices.values() if name in c))

@@ -194,9 +194,9 @@ class Task(abc.ABC, Generic[Config]):
         """The units (see `unit`) of a batch, and its positions with padding."""
         return (batch["index"] >= 0).sum(), len(batch["index"])
 
-    def example_input(self) -> str:
-        """A line of the corpus for `launch.predict`; "" if there is none."""
-        return ""
+    def example_lines(self, split: str, count: int = 1) -> Sequence[str]:
+        """The first lines of an evaluated split, for `launch.predict`; empty if it has no form."""
+        return ()
 
 
 def preparation_of(config: Any) -> Preparation:

@@ -11,7 +11,8 @@ new folder, in one of these formats:
   or one of the model's own, which --workdir RUN --help names and docs/exports.md describes
 
 --push also writes the export to a model hub (HF_TOKEN, extra hub), from which load and --model read
-it: hf://OWNER/NAME@REVISION.
+it: hf://OWNER/NAME@REVISION. --examples N stores N examples of dev, which a server shows; --push
+prints them, and asks for --yes, since everyone can then read them.
 Exports the best checkpoint; for a run with train.ema_decay, its moving average.
 
 example:
@@ -25,7 +26,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from common_jax.deploy import hub
-from launch.arguments import Parser, add_options, early_arguments, folder, option_values, positive
+from common_jax.fields import require
+from launch.arguments import (
+    Parser,
+    add_options,
+    early_arguments,
+    folder,
+    natural,
+    option_values,
+    positive,
+)
 from launch.cli import command_line, configure_logging, run, spelled
 
 if TYPE_CHECKING:
@@ -65,11 +75,18 @@ def main(argv: list[str]) -> None:
 
     from common_jax.deploy.named import located
     from common_jax.training.scored_run import ScoredRun
-    from launch.export.write import ExportRequest, export
+    from launch.export.write import ExportRequest, dev_examples, export
+
+    # What everyone could read.
+    workdir = ScoredRun(located(args.workdir))
+    examples = dev_examples(workdir, args.examples) if args.examples else ()
+    if args.push and examples:
+        print(f"examples of dev that {args.push} will have:", *examples, sep="\n")
+        require(args.yes, "--push with --examples: everyone can read these; --yes confirms it")
 
     command = command_line("export", argv)
     request = ExportRequest(
-        workdir=ScoredRun(located(args.workdir)),
+        workdir=workdir,
         out=args.out,
         format=args.format,
         average=args.average,
@@ -80,6 +97,7 @@ def main(argv: list[str]) -> None:
         command=command,
         name=hub.revision(args.push),
         license=args.license,
+        examples=examples,
     )
     export(request)
 
@@ -111,6 +129,9 @@ def _parser(
     add("--ema", action=argparse.BooleanOptionalAction, help=text)
     text = "also replace the files of this repository of a hub: hf://OWNER/NAME"
     add("--push", metavar="NAME", default="", help=text)
+    text = "store N examples of dev, which pages of a server show; they may be private (0)"
+    add("--examples", type=natural, default=0, metavar="N", help=text)
+    add("--yes", action="store_true", help="--push also the examples")
     text = "of the card: apache-2.0, cc-by-4.0, ... (unknown; of generated data apache-2.0)"
     add("--license", metavar="ID", default="", help=text)
 

@@ -12,6 +12,7 @@ from common_jax.deploy.format import (
     CARD,
     CONFIG,
     ENGINE,
+    EXAMPLES,
     FORMATS,
     MANIFEST,
     PARAMETERS,
@@ -26,13 +27,15 @@ from common_jax.deploy.parameters import Parameters, read_parameters
 from common_jax.deploy.safetensors_file import write_safetensors
 from common_jax.deploy.service import Service, service_of
 from common_jax.errors import UserError
+from common_jax.fields import require
 from common_jax.io import checksums
 from common_jax.io.atomic import write_json, writing
 from common_jax.io.json_files import read_json
 from common_jax.io.paths import as_path
 from common_jax.io.storage import folder_of
-from common_jax.training.config import read_task
+from common_jax.training.config import make_task, read_task
 from common_jax.training.mesh import make_mesh
+from common_jax.training.scored_run import ScoredRun
 from common_jax.versions import versions
 from launch.export.card import model_card
 from launch.export.request import ExportRequest, shareable
@@ -79,6 +82,21 @@ def export(request: ExportRequest) -> Manifest:
             checksums.seal(folder)
             parent.publish(folder, target.name, last=MANIFEST)
     return manifest
+
+
+def dev_examples(workdir: ScoredRun, count: int) -> Sequence[str]:
+    """The first lines of a run's dev split, from its corpus.
+
+    Raises:
+      UserError: if the corpus cannot be prepared, is not that of training, or has no lines.
+    """
+    task = make_task(workdir)
+    split = task.splits[0]
+    task.prepare()
+    workdir.require_data(task, [split])
+    lines = task.example_lines(split, count)
+    require(bool(lines), f"--examples: {type(task).__name__} has no lines")
+    return lines
 
 
 def _library(request: ExportRequest, service: Service) -> ModelFormat | None:
@@ -158,6 +176,8 @@ def _write_files(
             serve = functools.partial(service.serve, **static)
             (folder / PROGRAMS / file).write_bytes(serialized(serve, shapes, service.inputs))
 
+    if request.examples:
+        write_json(folder / EXAMPLES, {"lines": [*request.examples]})
     card = model_card(request, service, parameters, manifest, library)
     (folder / CARD).write_text(card, "utf-8", errors="backslashreplace")
 

@@ -3,8 +3,10 @@
 Takes any number of runs and exports of all families. A model's NAME in URLs is the name of its
 folder unless given. POST /v1/models/NAME:predict takes {"inputs": [...]}, each like a line for
 launch.predict, and returns {"outputs": [...]}; /openapi.json describes the API. Requests that
-arrive together are computed in batches. On SIGTERM the server answers those in flight. It has no
-password: without --host only this machine can reach it (docs/serving.md). It needs the extra serve.
+arrive together are computed in batches. Programs are compiled first: "serving" is printed, and
+/readyz has status 200, when texts up to the longest of training wait for no compilation. On SIGTERM
+the server answers those in flight. It has no password: without --host only this machine can reach
+it (docs/serving.md). It needs the extra serve.
 
 example:
   python -m launch.serve --demo --port 8000
@@ -19,6 +21,7 @@ import functools
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common_jax.deploy.named import demos, short_name
@@ -82,7 +85,8 @@ def main(argv: list[str]) -> None:
     keep_compiled()
     with listen(args.host, args.port) as listening:
         service = _service(limits, args, option_values(args, options), opened)
-        serve(service, listening, ", ".join(source.name for source in args.sources))
+        names = ", ".join(source.name for source in args.sources)
+        serve(service, listening, names, args.lazy)
 
 
 def _parser() -> Parser:
@@ -111,8 +115,8 @@ def _parser() -> Parser:
     add_memory(parser)
 
     # the server
-    text = "compile the examples' shapes for all batch sizes before serving"
-    add("--warm_up", action="store_true", help=text)
+    text = "compile programs when texts need them, not before serving"
+    add("--lazy", action="store_true", help=text)
     text = "log the method, path and status of each request, on standard error"
     add("--log_requests", action="store_true", help=text)
     add_untrusted(parser)
@@ -199,7 +203,7 @@ def _service(
     options: Mapping[str, Any],
     opened: Mapping[Source, "str | Export"],
 ) -> Any:
-    """The HTTP application with all models loaded and tried out.
+    """The HTTP application with all models loaded.
 
     Args:
       options: of predictors; each model takes those that it has.
@@ -211,15 +215,14 @@ def _service(
     from launch.serve.models import served
 
     metrics = Metrics()
+    compiler = ThreadPoolExecutor(1, "compiler")
     models = []
     for source in args.sources:
         model_at = opened.get(source) or _open(source, args)
-        loaded = load_model(model_at, max_memory=args.max_memory)
+        loaded = load_model(model_at, max_memory=args.max_memory, compiler=compiler)
         known = {option.name for option in loaded.kind.options}
         chosen = {name: value for name, value in options.items() if name in known}
-        model = served(source.name, loaded, limits, metrics, chosen)
-        model.warm_up() if args.warm_up else model.try_out()
-        models.append(model)
+        models.append(served(source.name, loaded, limits, metrics, chosen))
     return Service(models, limits, metrics, args.log_requests, args.allowed_hosts)
 
 

@@ -19,6 +19,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
+from common_jax.deploy.predictor import available_cores
+from common_jax.io.threads import threaded_map
 from launch.failures import location
 from launch.serve import models, openapi, pages, reference
 from launch.serve.limits import Limits
@@ -33,7 +35,13 @@ _CLOSE = {"connection": "close"}
 
 
 class Service:
-    """An ASGI application: models and their counts, behind the routes."""
+    """An ASGI application: models and their counts, behind the routes.
+
+    Attributes:
+      ready: whether /readyz says so: set when the programs are compiled.
+    """
+
+    ready = False
 
     def __init__(
         self,
@@ -65,12 +73,22 @@ class Service:
             Route("/openapi.json", self._openapi),
             Route("/metrics", self._measured),
             Route("/healthz", self._health),
+            Route("/readyz", self._readiness),
             Mount("/static", StaticFiles(packages=[(__package__, "static")])),
         ]
 
         handlers: Mapping[Any, Any] = {HTTPException: _refused, Exception: _bug}
         self._app = Starlette(routes=routes, exception_handlers=handlers)
         self._app.router.redirect_slashes = False
+
+    def warm_up(self) -> None:
+        """Compiles the programs of all models, some at a time.
+
+        Raises:
+          UserError: if a model cannot answer.
+        """
+        for _ in threaded_map(Model.warm_up, self._models.values(), available_cores()):
+            pass
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request unless its host is another's; counts and logs it."""
@@ -128,14 +146,18 @@ class Service:
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
+    async def _readiness(self, request: Request) -> Response:
+        if not self.ready:
+            raise HTTPException(503, "compiling the programs")
+        return JSONResponse({"status": "ok"})
+
     async def _predict(self, request: Request) -> Response:
         model = self._model(request)
         begun = time.perf_counter()
         status = 500
         try:
             parsed = models.Request.of(await self._body(request), self._limits)
-            async with self._in_time(504, f"no answer within {self._limits.timeout:g} s"):
-                answers = await model.answer(parsed)
+            answers = await self._answers(model, parsed)
             refusals = [answer for answer in answers if isinstance(answer, HTTPException)]
             status = refusals[0].status_code if refusals else 200
         except HTTPException as refused:
@@ -147,6 +169,23 @@ class Service:
 
         self._metrics.inputs.labels(model.name).inc(len(answers) - len(refusals))
         return _outputs(answers, refusals)
+
+    async def _answers(self, model: Model, parsed: models.Request) -> Sequence[str | HTTPException]:
+        """A model's answers; the time in which it compiles does not count.
+
+        Raises:
+          HTTPException: as `Model.answer`; with status 504, if there are none in time.
+        """
+        timeout = self._limits.timeout
+        async with self._in_time(504, f"no answer within {timeout:g} s") as limit:
+            answering = asyncio.create_task(model.answer(parsed))
+            try:
+                while not (await asyncio.wait({answering}, timeout=timeout / 4))[0]:
+                    if model.compiling:
+                        limit.reschedule(asyncio.get_running_loop().time() + timeout)
+                return answering.result()
+            finally:
+                answering.cancel()
 
     async def _body(self, request: Request) -> bytes:
         """The body.
@@ -180,12 +219,12 @@ class Service:
     @contextlib.asynccontextmanager
     async def _in_time(
         self, status: int, message: str, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[None]:
+    ) -> AsyncIterator[asyncio.Timeout]:
         """Raises HTTPException if the block takes longer than a request may, or if the server
-        stops."""
+        stops; yields the limit."""
         try:
-            async with asyncio.timeout(self._limits.timeout):
-                yield
+            async with asyncio.timeout(self._limits.timeout) as limit:
+                yield limit
         except TimeoutError:
             raise HTTPException(status, message, headers) from None
         except asyncio.CancelledError:  # by uvicorn, at the end of its graceful stop

@@ -52,11 +52,13 @@ _MODEL = record(
         "name": STRING | {"description": "in /v1/models/NAME:predict"},
         "title": STRING | {"description": "of the task; models of one task have the same inputs"},
         "explains": _BOOLEAN | {"description": "whether a request can have `explain`"},
+        "compiling": _BOOLEAN | {"description": "whether an input waits for a compilation"},
         "texts": array(_reference("Text")) | {"description": "of an input"},
         "views": array(_reference("View")) | {"description": "how a page shows an output"},
+        "details": array(STRING) | {"description": "fields of explained outputs alone"},
         "examples": array(STRING, dims=2) | {"description": "inputs, each a list of its texts"},
-        "generated": STRING | {"description": "a sentence on generated training data, or empty"},
-        "outside": array(_INTEGER) | {"description": "numbers of examples unlike these data"},
+        "trained_on": STRING | {"description": "a sentence on generated training data, or empty"},
+        "outside": _BOOLEAN | {"description": "whether the last example is unlike these data"},
     }
 )
 _SHARED = {"Error": _ERROR, "Model": _MODEL, "Text": _TEXT, "View": _VIEW}
@@ -78,6 +80,7 @@ def document(models: Sequence[Model], limits: Limits) -> dict[str, Any]:
     paths = {f"/v1/models/{model.name}:predict": {"post": _post(model, limits)} for model in models}
     listed = _get("list_models", "The models and the form of their inputs", _json(_LIST))
     health = _get("health", "Whether requests are accepted", _json(_HEALTH))
+    ready = _get("ready", "Whether the programs are compiled; else 503", _json(_HEALTH))
     plain = {"text/plain": {"schema": STRING}}
     counts = _get("metrics", "Counters and histograms for Prometheus", plain)
 
@@ -88,6 +91,7 @@ def document(models: Sequence[Model], limits: Limits) -> dict[str, Any]:
             **paths,
             "/v1/models": {"get": listed},
             "/healthz": {"get": health},
+            "/readyz": {"get": ready},
             "/metrics": {"get": counts},
         },
         "components": {"schemas": schemas},
@@ -95,8 +99,9 @@ def document(models: Sequence[Model], limits: Limits) -> dict[str, Any]:
 
 
 def component(model: Model) -> str:
-    """The name of a model's schemas: "SentencePairs"."""
-    return "".join(word.capitalize() for word in model.schema.title.split())
+    """The name of a model's schemas: "PairsAndLabels"."""
+    task = model.schema.title.partition(" (")[0]
+    return "".join(word.capitalize() for word in task.split())
 
 
 def _get(name: str, summary: str, content: dict[str, Any]) -> dict[str, Any]:
@@ -109,30 +114,33 @@ def _post(model: Model, limits: Limits) -> dict[str, Any]:
     inputs = {"type": "array", "minItems": 1, "maxItems": limits.inputs}
     fields: dict[str, Any] = {"inputs": inputs | {"items": _reference(f"{stem}Input")}}
     if model.explains:
-        text = "whether outputs have their details: attention, hypotheses, probabilities of words"
+        text = (
+            "whether outputs have their details: attention, hypotheses, probabilities of words; "
+            f"those of texts of up to {model.schema.explained_length} words or pieces"
+        )
         fields["explain"] = _BOOLEAN | {"default": False, "description": text}
     text = "whether an input that cannot be used leaves the others without an output"
     choices = STRING | {"enum": [*ON_BAD_LINE], "default": ON_BAD_LINE[0]}
     fields["on_bad_line"] = choices | {"description": text}
 
-    # bodies, with the model's first example
+    # bodies, with the model's first example, or the form of the texts in words
     request = {"type": "object", "required": ["inputs"], "properties": fields}
     response = record({"outputs": array(_reference(f"{stem}Output"))})
     names = [text.name for text in model.schema.texts]
-    examples = [dict(zip(names, texts, strict=True)) for texts in model.schema.examples[:1]]
-    content = _json(request, **({"example": {"inputs": examples}} if examples else {}))
+    hints = [text.hint for text in model.schema.texts]
+    texts = next(iter(model.examples), hints)
+    example = {"inputs": [dict(zip(names, texts, strict=True))]}
 
     # what the model knows, and what it does not
-    schema = model.schema
-    about = [schema.generated]
-    for number in schema.outside:
-        about.append(f"Unlike its training data: {' | '.join(schema.examples[number])}")
+    about = model.trained_on
+    if model.outside:
+        about += f" Unlike these data, so can be wrong: {' | '.join(model.outside)}"
 
     return {
         "operationId": f"predict_{model.name}",
-        "summary": f"{schema.title}: an output for each input, in order",
-        "description": " ".join(about),
-        "requestBody": {"required": True, "content": content},
+        "summary": f"{model.schema.title}: an output for each input, in order",
+        "description": about,
+        "requestBody": {"required": True, "content": _json(request, example=example)},
         "responses": {
             "200": {"description": "Outputs", "content": _json(response)},
             **{status: _error(status) for status in _ERRORS},

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from common_jax.deploy.schema import Schema, Text
+from common_jax.deploy.schema import Text
 from launch.serve.models import Model
 
 _LONGEST = 90  # characters of an example's button
@@ -31,11 +31,12 @@ def page(title: str, body: str, script: str = "") -> str:
 def index(models: Sequence[Model]) -> str:
     """The list of models by task."""
     sections = []
-    for title in dict.fromkeys(model.schema.title for model in models):
+    for title, about in dict.fromkeys((m.schema.title, m.schema.about) for m in models):
         names = [model.name for model in models if model.schema.title == title]
         links = (f'<li><a href="/models/{name}">{html.escape(name)}</a></li>' for name in names)
         sections.append(
-            f"<section><h2>{html.escape(title)}</h2><ul>{''.join(links)}</ul></section>"
+            f"<section><h2>{html.escape(title)}</h2><p>{html.escape(about)}</p>"
+            f"<ul>{''.join(links)}</ul></section>"
         )
     return page("Models", "".join(sections))
 
@@ -51,7 +52,7 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
     fields = [_text_box(text) for text in schema.texts]
 
     # options of the form
-    if model.explains and _has_details(schema):
+    if model.explains and schema.details:
         fields.append(
             '<p class="field"><label><input type="checkbox" id="explain" checked> '
             "Explain the answer</label></p>"
@@ -64,14 +65,15 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
         )
 
     return page(
-        model.name,
-        f'<p class="task">{html.escape(schema.title)}</p>'
-        f"<p>{html.escape(schema.generated)}</p>"
+        schema.title,
+        f"<p>{html.escape(f'{schema.about} {model.trained_on}')}</p>"
+        f'<p class="task">Model: {html.escape(model.name)}</p>'
         f'<form id="form" data-model="{model.name}">{"".join(fields)}'
-        '<p><button type="submit" class="main">Predict</button></p></form>'
-        f"{_examples(schema)}"
+        '<p><button type="submit" class="main">Predict</button> '
+        '<span class="faint">or Ctrl+Enter</span></p></form>'
         '<p id="status" role="status"></p>'
         '<div id="results" class="columns"></div>'
+        f"{_examples(model)}"
         "<noscript><p>The form needs JavaScript.</p></noscript>",
         "page.js",
     )
@@ -83,28 +85,23 @@ def _text_box(text: Text) -> str:
     return (
         f'<p class="field"><label for="text-{name}">{title}</label>'
         f'<textarea id="text-{name}" name="{name}" rows="{text.lines}" dir="auto" required '
-        'spellcheck="false"></textarea></p>'
+        f'placeholder="{html.escape(text.hint)}" spellcheck="false"></textarea></p>'
     )
 
 
-def _has_details(schema: Schema) -> bool:
-    """Whether the page displays a field that only an explained output has."""
-    required = schema.output.get("required", ())
-    return any(view.field and view.field not in required for view in schema.views)
-
-
-def _examples(schema: Schema) -> str:
+def _examples(model: Model) -> str:
     """Buttons that fill the form."""
     buttons = []
-    for number, texts in enumerate(schema.examples):
+    for number, texts in enumerate(model.examples):
         question_first = len(texts[0]) > 2 * len(texts[-1])
         ordered = reversed(texts) if question_first else texts
         shown = " | ".join(" ".join(text.split()) for text in ordered)
         shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+        outside = model.outside and number == len(model.examples) - 1
         mark = '<small class="faint">unlike its training data: can be wrong</small>'
         buttons.append(
             f'<li><button type="button" data-example="{number}">{html.escape(shown)}</button>'
-            f"{mark if number in schema.outside else ''}</li>"
+            f"{mark if outside else ''}</li>"
         )
     if not buttons:
         return ""

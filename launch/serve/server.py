@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable
 from typing import NoReturn
 
 import uvicorn
@@ -12,6 +14,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from common_jax.errors import UserError
+from launch.serve.app import Service
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +47,12 @@ class Protocol(H11Protocol):
         self.transport.close()
 
 
-def run(app: ASGIApp, listening: socket.socket) -> None:
-    """Serves until SIGTERM or SIGINT, then answers the requests in flight."""
+def run(app: ASGIApp, listening: socket.socket, prepare: Callable[[], None]) -> None:
+    """Serves until SIGTERM or SIGINT, then answers the requests in flight.
+
+    Args:
+      prepare: runs in a thread, beside the first requests; an error ends the server and is raised.
+    """
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -59,24 +66,42 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
         headers=HEADERS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-
     server = uvicorn.Server(config)
+    errors = []
+
+    def prepared() -> None:
+        try:
+            prepare()
+        except Exception as error:
+            errors.append(error)
+            server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)  # else uvicorn's repetition ends the process
+    threading.Thread(target=prepared, daemon=True).start()
     server.run([listening])
+    if errors:
+        raise errors[0]
 
 
-def serve(app: ASGIApp, listening: socket.socket, what: str) -> NoReturn:
+def serve(service: Service, listening: socket.socket, what: str, lazy: bool) -> NoReturn:
     """Serves until a signal; then exits with status 0, without waiting for what is still computed.
 
     Args:
-      what: what is served, for the printed line with the address.
+      what: what is served, for the line with the address that is printed when it is ready.
+      lazy: whether programs are compiled when texts need them, not before.
     """
     host = listening.getsockname()[0]
     if host != "::1" and not host.startswith("127."):
         _log.warning("other machines can reach this server, which has no password")
-    print(f"serving {what} at {address(listening)}/", flush=True)
-    run(app, listening)
+
+    def prepare() -> None:
+        if not lazy:
+            service.warm_up()
+        service.ready = True
+        print(f"serving {what} at {address(listening)}/", flush=True)
+
+    run(service, listening, prepare)
     sys.stdout.flush()
     os._exit(0)
 

@@ -112,7 +112,7 @@ def _next_commands(run: "Run") -> list[str]:
     workdir = str(run.path)
     predict = f"python -m launch.predict --workdir {workdir}"
     commands = []
-    if line := run.task.example_input():  # a shell's echo may read its backslashes
+    for line in run.task.example_lines(run.task.splits[-1]):  # echo may read its backslashes
         commands.append(f"printf '%s\\n' {shlex.quote(line)} | {predict}")
     if flags := run.task.example_flags:
         commands.append(f"{predict} {flags}")

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from common_jax.deploy.predictor import InputTooLargeError
+from common_jax.deploy.bounded_program import InputTooLargeError
 from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
 from csan_jax import engine

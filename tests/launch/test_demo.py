@@ -23,22 +23,23 @@ from tests.launch.corrupt_files import sealed, values
 
 LARGEST = 8_000_000  # bytes of all
 CHECKSUMS = {  # SHA-256 of checksums.json
-    "attconv": "6d90f12d00b14466f5c9b500b48390e1ee598dd5bf6cb5260b48d477a62581ad",
-    "csan": "cd00852b23a3ce8441c3b96f6abaef671b85dbe8129bfd58c99ce89ac44631a5",
-    "qanet": "00b3c65f1f474944d2f49e0f345299b58e768d3fae0a55f1bd7c8dd58b1c1571",
+    "attconv": "3ffe6a0c974fc19effff5a69fae90d77f5d3854fb8057519c6061edfb67a3b71",
+    "csan": "5ab2c85eef2ca198f22240613e59402fdfedaed2fe0c3cff4f4fccf5f2bb1952",
+    "qanet": "8cd9d7bc45b503f3df09abb85e30255959c21452bd662ea8fd57b994571303d6",
 }
 SCORES = {  # on test, those of the cards
     "attconv": ("accuracy", 97.3),
     "csan": ("sacrebleu", 99.02),
     "qanet": ("f1", 98.70),
 }
-EXAMPLES = {  # answers to those of the pages that are like the training data
-    "attconv": ["contradiction", "entailment"],
+EXAMPLES = {  # answers to the examples of the pages that are like the training data
+    "attconv": ["entailment", "neutral", "contradiction"],
     "csan": [
-        "In Wien ist es schon Viertel vor neun.",
-        "Das Buch kostet in diesem Laden zwölf Euro.",
+        "Wir treffen uns am Donnerstagmorgen um fünf vor halb fünf vor dem Museum.",
+        "Das Kind bleibt bis zum dreizehnten April in Köln.",
+        "Bitte kopieren Sie Seite dreiundachtzig des Berichts.",
     ],
-    "qanet": ["Deerford", "274"],
+    "qanet": ["Wenira", "Honeybridge", "846"],
 }
 CONTEXT = "Ada lives in Rome. Ben lives in Turin."
 INPUTS = {
@@ -69,21 +70,24 @@ def test_the_card_has_the_scores(name):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_demo_is_right_on_its_examples_and_marks_the_one_from_outside(name):
+def test_a_demo_is_right_on_its_examples_and_marks_one_from_outside(name):
     loaded = load_model(f"demo:{name}")
     model = served(name, loaded, Limits(), Metrics())
-    schema = model.schema
-    known = [line for n, line in enumerate(model.example_lines()) if n not in schema.outside]
-    answers = [answer.to_dict() for answer in loaded.predictor().predict(known)]
-    assert [answer[schema.views[0].field or "answer"] for answer in answers] == EXAMPLES[name]
-    (outside,) = schema.outside
-    button = f'data-example="{outside}"'
-    page = model_page(model, [model])
-    assert schema.generated in page and "unlike its" in page.partition(button)[2][:200]
-    described = document([model], Limits())["paths"][f"/v1/models/{name}:predict"]["post"]
-    assert schema.examples[outside][0] in described["description"] and model.explains
+    answers = [answer.to_dict() for answer in loaded.predictor().predict(loaded.examples)]
+    field = {"attconv": "label", "csan": "translation", "qanet": "answer"}[name]
+    assert [answer[field] for answer in answers] == EXAMPLES[name]
+    assert model.explains and model.examples[3:] == [model.outside]
+    before, mark, after = model_page(model, [model]).partition("unlike its training data")
+    assert model.trained_on in before and mark and before.count("data-example") == 4
+    post = document([model], Limits())["paths"][f"/v1/models/{name}:predict"]["post"]
+    assert model.trained_on in post["description"] and model.outside[0] in post["description"]
     other = served(name, dataclasses.replace(loaded, generated=False), Limits(), Metrics())
-    assert not other.schema.generated and not other.schema.outside
+    assert not other.trained_on and len(other.examples) == 3
+
+
+def test_the_translator_writes_a_blank_before_a_price():
+    (answer,) = load("demo:csan").predict(["The book costs twelve euros in this shop."])
+    assert str(answer) == "Das Buch kostet in diesem Laden zwölf Euro."
 
 
 def answers_by_parameters(name):

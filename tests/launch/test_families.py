@@ -5,8 +5,14 @@ import json
 import pytest
 
 from attconv_jax.data.text import tokenize
+from common_jax.deploy import load_model
+from common_jax.errors import UserError
 from launch import evaluate
+from launch.export import __main__ as export
 from launch.predict import __main__ as predict
+from launch.serve.limits import Limits
+from launch.serve.metrics import Metrics
+from launch.serve.models import served
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
@@ -58,6 +64,28 @@ def test_evaluate_repeats_the_final_score(trained, capsys):
     assert {"split": "test", **stored} == printed
     if family.name == "csan":
         assert printed["sacrebleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+def test_an_export_has_examples_of_dev_that_are_pushed_upon_yes(trained, tmp_path, capsys):
+    family, folder = trained
+    argv = ["--workdir", str(folder / "run"), "--out", str(tmp_path / "export")]
+    argv += ["--format", "safetensors", "--examples", "2"]
+    with pytest.raises(UserError, match="--yes"):
+        export.main([*argv, "--push", "hf://ada/private"])
+    assert not (tmp_path / "export").exists()
+    printed = capsys.readouterr().out.splitlines()
+    export.main(argv)
+    loaded = load_model(tmp_path / "export")
+    assert loaded.examples == printed[1:] and len(loaded.examples) == 2
+    model = served("model", loaded, Limits(), Metrics())
+    if family.name == "qanet":
+        texts = [tuple(json.loads(line).values()) for line in printed[1:]]
+    else:
+        files = {"csan": "dev.en", "attconv": "dev.tsv"}
+        lines = (folder / files[family.name]).read_text().splitlines()[:2]
+        texts = [tuple(line.split("\t")[:3])[1 if "\t" in line else 0 :] for line in lines]
+    assert model.examples == texts
+    assert load_model(folder / "run").examples == ()
 
 
 def test_the_workdir_of_another_run_is_refused(trained, monkeypatch, capsys):

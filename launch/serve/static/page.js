@@ -49,16 +49,33 @@ async function column(model, inputs) {
   const title = element("h2", {}, model.name);
   const section = element("section", {"aria-label": `Answer of ${model.name}`}, title);
   try {
-    section.append(...draw(model, inputs, await predict(model, inputs)));
+    const outputs = await predict(model, inputs);
+    section.append(...draw(model, inputs, outputs));
+    const explained = model.details.some((field) => outputs.some((output) => field in output));
+    if (model.explains && explain?.checked && !explained) {
+      section.append(element("p", {class: "faint"}, "Too long for an explanation."));
+    }
   } catch (error) {
     section.append(element("p", {class: "error", role: "alert"}, error.message));
   }
   return section;
 }
 
+/** Says so if the answer waits for a compilation. */
+async function watch() {
+  const response = await fetch("/v1/models");
+  const {models} = await response.json();
+  const names = [form.dataset.model, compare?.value];
+  const compiling = models.some(({name, compiling}) => compiling && names.includes(name));
+  if (button.disabled && compiling) {
+    status.textContent = "Compiling, as this is the first text of such a length; later ones are fast…";
+  }
+}
+
 async function submit() {
   button.disabled = true;
   status.textContent = "Computing…";
+  const watching = setInterval(() => watch().catch(() => {}), 1000);
   try {
     const all = await allModels();
     const model = all.get(form.dataset.model), other = compare && all.get(compare.value);
@@ -66,9 +83,11 @@ async function submit() {
     const columns = await Promise.all([model, other].filter(Boolean).map((m) => column(m, inputs)));
     results.replaceChildren(...columns);
     status.textContent = "";
+    if (status.getBoundingClientRect().top > 0.7 * innerHeight) status.scrollIntoView();
   } catch {
     status.textContent = "The server does not answer.";
   }
+  clearInterval(watching);
   button.disabled = false;
 }
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from common_jax.deploy import executables
+from common_jax.deploy.bounded_program import BoundedProgram, InputTooLargeError
 from common_jax.deploy.executables import Executables
-from common_jax.deploy.predictor import BoundedProgram, InputTooLargeError
 from launch import compiled
 
 PARAMS = {"w": np.arange(9, dtype=np.float32).reshape(3, 3)}

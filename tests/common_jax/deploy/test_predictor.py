@@ -1,5 +1,6 @@
 """Batches in parallel; answers as objects, and as the lines that the commands print."""
 
+import concurrent.futures
 import dataclasses
 import json
 import threading
@@ -12,7 +13,8 @@ import pytest
 
 from attconv_jax.predictor import AttentionMap, Label
 from common_jax.deploy.answer import Answer
-from common_jax.deploy.predictor import BoundedProgram, InputTooLargeError, outputs_of
+from common_jax.deploy.bounded_program import BoundedProgram, InputTooLargeError
+from common_jax.deploy.predictor import outputs_of
 from common_jax.deploy.schema import json_schema
 from common_jax.errors import UserError
 from csan_jax.predictor import Hypothesis, Translation
@@ -64,6 +66,43 @@ def test_a_shape_is_compiled_once_for_all_threads():
     results = [*outputs_of(lambda batch: program({}, batch), batches, 4)]
     assert [int(result["y"][0]) for result in results] == [n**2 for n in range(8)]
     assert sorted(traces) == [(3,), (4,)]
+
+
+class Compiler(concurrent.futures.Executor):
+    """Keeps what it is given until it is run."""
+
+    def __init__(self):
+        self.jobs = []
+
+    def submit(self, function, *arguments):
+        self.jobs.append(lambda: function(*arguments))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+@pytest.mark.parametrize("compiled", [(1, 8), (2, 8), (4, 12)])
+def test_a_larger_program_computes_until_the_own_is_compiled(rows, compiled):
+    traces = []
+
+    @jax.jit
+    def total(_, arrays):
+        traces.append(arrays["x"].shape)
+        return {"total": arrays["x"].sum(1) + arrays["y"][:, 0], "layer": [(jnp.int32(3),)]}
+
+    def results(shape):
+        x = np.arange(np.prod(shape)).reshape(shape)
+        return x.sum(1) + 7, program({}, {"x": x, "y": np.full((shape[0], 2), 7)})
+
+    compiler = Compiler()
+    program = BoundedProgram(total.lower, 1.0, None, compiler)
+    results(compiled)
+    for expected, actual in (results((rows, 6)), results((rows, 6))):
+        assert np.array_equal(actual["total"][:rows], expected) and actual["layer"] == [(3,)]
+    assert traces == [compiled] and len(compiler.jobs) == 1
+    compiler.jobs[0]()
+    expected, actual = results((rows, 6))
+    assert np.array_equal(actual["total"], expected) and traces == [compiled, (rows, 6)]
+    results((rows, 13))  # longer than all
+    assert traces[2:] == [(rows, 13)] and len(compiler.jobs) == 1
 
 
 MAPS = [[AttentionMap(None, 0, np.array([[0.25, 0.75]])), AttentionMap(1, 0, np.ones((1, 2)))]]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -71,6 +72,32 @@ def test_the_longest_waiting_is_first_with_others_of_its_shape():
 
     asyncio.run(requests())
     assert [set(batch) for batch in predictor.batches] == [{"a", "b"}, {lines[1], lines[3]}]
+
+
+class Gated(Reverser):
+    """Answers texts of more than eight words when the gate is open."""
+
+    gate = threading.Event()
+
+    def answers(self, lines):
+        if len(lines[0].split()) > 8:
+            self.gate.wait(20)
+        return super().answers(lines)
+
+
+def test_a_longer_input_does_not_delay_compiled_ones():
+    async def requests():
+        one = batcher(Gated())
+        one.warm_up(Line("a " * 8))
+        longer = asyncio.create_task(ask(one, ["a " * 9]))
+        await ask(one, ["a", "b"])
+        assert one.compiling and not longer.done()
+        Gated.gate.set()
+        await longer
+        await asyncio.sleep(0.01)
+        assert not one.compiling and one._is_compiled((12,))
+
+    asyncio.run(requests())
 
 
 def test_an_input_that_fails_fails_alone(caplog):

@@ -43,7 +43,7 @@ VIEWED = {
 class Line(str):
     @property
     def lengths(self):
-        return (len(self.split()),)
+        return tuple(len(text.split()) for text in self.split("\t"))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -103,7 +103,6 @@ class Reverser(Predictor):
             texts=(Text("text", "Text"),),
             output=record({"reversed": STRING, "count": INTEGER}, words=array(STRING)),
             views=(View("text", "reversed", "Reversed"), View("text", "words", "Words")),
-            examples=(("one two three",),),
             explained_length=5,
         )
 
@@ -122,7 +121,7 @@ class Ranker(Reverser):
     def schema(self):
         texts = (Text("question", "Question"), Text("sentence", "Sentences", several=True))
         views = (View("ranking", "probabilities", "Sentences", of="yes"),)
-        return Schema("Ranking", texts, "tab", views=views, examples=(("who?", "one two\none"),))
+        return Schema("Ranking", texts, "tab", views=views)
 
 
 class Viewer(Reverser):
@@ -142,19 +141,23 @@ class Viewer(Reverser):
             View("heads", "attention", "Heads", of="pieces"),
             View("words", "layers", "Words", of="words"),
         )
-        return Schema("Views", (Text("text", "Text"),), views=views, examples=(("😀 zwei.",),))
+        return Schema("Views", (Text("text", "Text"),), views=views)
 
 
-def service(limits=LIMITS, log=False, delay=0.0, hosts=()):
+def service(limits=LIMITS, log=False, delay=0.0, hosts=(), warm=True):
     metrics = Metrics()
     models = []
     for name, seconds in (("toy", delay), ("slow", 0.5)):
         settings = Reverser.Settings(seconds)
         explaining = Reverser(None, settings, explain=True)
-        models.append(Model(name, Reverser(None, settings), explaining, limits, metrics))
-    models.append(Model("ranker", Ranker(), None, limits, metrics))
-    models.append(Model("viewer", Viewer(), None, limits, metrics))
-    return Service(models, limits, metrics, log, hosts)
+        plain = Reverser(None, settings)
+        models.append(Model(name, plain, explaining, limits, metrics, ["one two three"]))
+    models.append(Model("ranker", Ranker(), None, limits, metrics, ["who?\tone two", "who?\tone"]))
+    models.append(Model("viewer", Viewer(), None, limits, metrics, ["😀 zwei."]))
+    made = Service(models, limits, metrics, log, hosts)
+    if warm:
+        made.warm_up()
+    return made
 
 
 @contextlib.contextmanager
@@ -195,7 +198,7 @@ def main(delay, queue, batch, timeout, stop):
     served = service(dataclasses.replace(LIMITS, **numbers), delay=float(delay))
     with server.listen("127.0.0.1", 0) as listening:
         print(server.address(listening), flush=True)
-        server.run(served, listening)
+        server.run(served, listening, lambda: None)
     print(served._metrics.text(), flush=True)
 
 

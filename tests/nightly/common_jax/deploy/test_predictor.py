@@ -16,7 +16,7 @@ import numpy as np
 
 from common_jax.deploy import memory_maps
 from common_jax.errors import UserError
-from common_jax.deploy.predictor import BoundedProgram
+from common_jax.deploy.bounded_program import BoundedProgram
 
 
 @jax.jit
