@@ -286,6 +286,7 @@ _REVIEWS = Schema(
     ),
     output=json_schema(Label),
     views=_LABEL,
+    generated="It is trained on generated reviews of places, which name two aspects.",
 )
 _PAIRS = Schema(
     title="Pairs and labels (AttentiveConvNet)",
@@ -305,6 +306,8 @@ _PAIRS = Schema(
     line="tab",
     output=json_schema(Label),
     views=_LABEL,
+    generated="It is trained on generated pairs about the numbers and colours of things in places.",
+    outside=("A man rides a horse on the beach.", "A person is outdoors."),
 )
 _RANKING = Schema(
     title="Answer selection (AttentiveConvNet)",

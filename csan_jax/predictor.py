@@ -79,7 +79,7 @@ class Translator(Predictor):
         ),
         Option("n_best", int, "the N best translations with scores, as JSON; at most the beam's"),
         Option("hypotheses", bool, "all hypotheses of the beam with scores, as JSON", detail=True),
-        Option("explain", bool, "also the encoder's attention weights; runs only", detail=True),
+        Option("explain", bool, "also the encoder's attention weights", detail=True),
     )
     formats: ClassVar[Mapping[str, str]] = {"ctranslate2": "csan_jax.engine:CTranslate2"}
 
@@ -216,6 +216,9 @@ class Translator(Predictor):
                 View("heads", "attention", "Attention of the encoder's heads", of="pieces"),
             ),
             explained_length=64,
+            generated="It is trained on generated sentences with a number, a date, a time or a "
+            "price.",
+            outside=("A man rides a horse.",),
         )
 
     def _translated(self, sentences: Sequence[Sentence]) -> list[dict[str, float]]:

@@ -55,7 +55,8 @@ class TranslationService(Service[Translation]):
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:
         sizes = sorted(set(values or (1, self.task.config.decode.beam_size)))
         best = [{"beam_size": size} for size in sizes]
-        return [*best, *({**beam, "hypotheses": beam["beam_size"]} for beam in best)]
+        several = [{**beam, "hypotheses": beam["beam_size"]} for beam in best]
+        return [*best, *several, {"attention": 1}]
 
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:
         """The best translation of each row and its score; with the static argument `hypotheses`,

@@ -224,6 +224,12 @@ class QuestionAnswerer(Predictor):
                 View("words", "layers", "Context-query attention", of="words"),
             ),
             explained_length=1000,
+            generated="It is trained on generated passages about invented people, villages and "
+            "things.",
+            outside=(
+                "Ada lives in Rome. Ben, her brother, is a painter in Turin.",
+                "Who lives in Rome?",
+            ),
         )
 
     def answer(self, context: str, question: str) -> list[PredictedSpan]:

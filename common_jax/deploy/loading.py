@@ -25,12 +25,14 @@ class LoadedModel:
       kind: the class of its predictors.
       make: makes a predictor with the given options.
       examples: lines of dev that an export stores.
+      generated: whether it is trained on its family's generated corpus.
     """
 
     path: AnyPath
     kind: type[Predictor]
     make: Callable[..., Predictor]
     examples: Sequence[str] = ()
+    generated: bool = False
 
     def predictor(self, **options: Any) -> Predictor:
         """A predictor with these options, such as `beam_size` of a translator.
@@ -164,7 +166,8 @@ def _load_parameters(
     cls = service.predictor_class
     make = functools.partial(cls, service.vocabulary, service.settings, programs)
     examples = source.export.examples if source.export is not None else ()
-    return LoadedModel(source.folder.path, cls, make, examples)
+    generated = getattr(task.config.data, "source", "") == "generated"
+    return LoadedModel(source.folder.path, cls, make, examples, generated)
 
 
 def _load_programs(export: Export, max_memory: float, compiler: Executor | None) -> LoadedModel:
@@ -201,7 +204,8 @@ def _with_programs(
     programs: CompiledFunctions,
 ) -> LoadedModel:
     make = functools.partial(cls, vocabulary, settings, programs)
-    return LoadedModel(export.path, cls, make, export.examples)
+    generated = export.config().get("data", {}).get("source") == "generated"
+    return LoadedModel(export.path, cls, make, export.examples, generated)
 
 
 def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:

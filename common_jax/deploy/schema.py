@@ -141,6 +141,8 @@ class Schema:
       escaped_breaks: of a table of inputs, as `common_jax.data.tables.Table`; as in training.
       explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
       about: a sentence on what such a model does.
+      generated: a sentence on the family's generated corpus, for models that are trained on it.
+      outside: the texts of an input unlike that corpus.
     """
 
     title: str
@@ -152,6 +154,8 @@ class Schema:
     escaped_breaks: bool = False
     explained_length: int = 200
     about: str = ""
+    generated: str = ""
+    outside: tuple[str, ...] = ()
 
     @property
     def input(self) -> JsonSchema:

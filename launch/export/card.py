@@ -99,8 +99,10 @@ def _facts(service: Service, parameters: Parameters, manifest: Manifest) -> Sequ
     if manifest.dtype != "float32":
         computed = f"matrices and tables of vectors stored in {manifest.dtype}"
 
+    generated = service.task.config.data.source == "generated"
     facts = [
         *service.card_facts,
+        *([service.predictor(parameters.values).schema.generated] if generated else []),
         f"{count:,} parameters of step {parameters.step} ({which}), {computed}",
     ]
     facts += [f"a program for {format_options(s)}" for s in manifest.programs.values() if s]

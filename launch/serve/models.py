@@ -70,6 +70,8 @@ class Model:
       schema: of both.
       explains: whether there is an explaining one.
       examples: inputs, a text for each of the schema's.
+      trained_on: a sentence on its data if these are generated, else "".
+      outside: the last example if it is unlike these data, else ().
     """
 
     def __init__(
@@ -80,15 +82,19 @@ class Model:
         limits: Limits,
         metrics: Metrics,
         examples: Sequence[str] = (),
+        generated: bool = False,
     ):
         """
         Args:
           examples: lines.
+          generated: whether it is trained on generated data.
         """
         self.name = name
         self.schema = predictor.schema
         self.explains = explaining is not None
-        self.examples = _texts_of(self.schema, examples)
+        self.trained_on = self.schema.generated if generated else ""
+        self.outside = self.schema.outside if generated and examples else ()
+        self.examples = _texts_of(self.schema, examples) + ([self.outside] if self.outside else [])
         self._limits = limits
         self._predictors = {False: predictor} | ({True: explaining} if explaining else {})
         self._batchers = {
@@ -231,7 +237,7 @@ def served(
     predictor = loaded.predictor(**options)
     for line in loaded.examples:
         predictor.parse(line, f"{loaded.path}: an example")
-    return Model(name, predictor, explaining, limits, metrics, loaded.examples)
+    return Model(name, predictor, explaining, limits, metrics, loaded.examples, loaded.generated)
 
 
 def _supports(loaded: LoadedModel, options: Mapping[str, Any]) -> bool:
@@ -257,6 +263,8 @@ def described(model: Model) -> Mapping[str, Any]:
         "views": [dataclasses.asdict(view) for view in schema.views],
         "details": schema.details,
         "examples": model.examples,
+        "trained_on": model.trained_on,
+        "outside": bool(model.outside),
     }
 
 

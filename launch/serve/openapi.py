@@ -57,6 +57,8 @@ _MODEL = record(
         "views": array(_reference("View")) | {"description": "how a page shows an output"},
         "details": array(STRING) | {"description": "fields of explained outputs alone"},
         "examples": array(STRING, dims=2) | {"description": "inputs, each a list of its texts"},
+        "trained_on": STRING | {"description": "a sentence on generated training data, or empty"},
+        "outside": _BOOLEAN | {"description": "whether the last example is unlike these data"},
     }
 )
 _SHARED = {"Error": _ERROR, "Model": _MODEL, "Text": _TEXT, "View": _VIEW}
@@ -129,9 +131,15 @@ def _post(model: Model, limits: Limits) -> dict[str, Any]:
     texts = next(iter(model.examples), hints)
     example = {"inputs": [dict(zip(names, texts, strict=True))]}
 
+    # what the model knows, and what it does not
+    about = model.trained_on
+    if model.outside:
+        about += f" Unlike these data, so can be wrong: {' | '.join(model.outside)}"
+
     return {
         "operationId": f"predict_{model.name}",
         "summary": f"{model.schema.title}: an output for each input, in order",
+        "description": about,
         "requestBody": {"required": True, "content": _json(request, example=example)},
         "responses": {
             "200": {"description": "Outputs", "content": _json(response)},

@@ -66,7 +66,8 @@ def model_page(model: Model, models: Sequence[Model]) -> str:
 
     return page(
         schema.title,
-        f'<p>{html.escape(schema.about)}</p><p class="task">Model: {html.escape(model.name)}</p>'
+        f"<p>{html.escape(f'{schema.about} {model.trained_on}')}</p>"
+        f'<p class="task">Model: {html.escape(model.name)}</p>'
         f'<form id="form" data-model="{model.name}">{"".join(fields)}'
         '<p><button type="submit" class="main">Predict</button> '
         '<span class="faint">or Ctrl+Enter</span></p></form>'
@@ -96,8 +97,11 @@ def _examples(model: Model) -> str:
         ordered = reversed(texts) if question_first else texts
         shown = " | ".join(" ".join(text.split()) for text in ordered)
         shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+        outside = model.outside and number == len(model.examples) - 1
+        mark = '<small class="faint">unlike its training data: can be wrong</small>'
         buttons.append(
-            f'<li><button type="button" data-example="{number}">{html.escape(shown)}</button></li>'
+            f'<li><button type="button" data-example="{number}">{html.escape(shown)}</button>'
+            f"{mark if outside else ''}</li>"
         )
     if not buttons:
         return ""

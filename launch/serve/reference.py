@@ -66,8 +66,9 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], server: str
     )
     return (
         f"<section><h2><code>{method.upper()} {escape(path)}</code></h2>"
-        f"<p>{escape(operation['summary'])}</p>{example}<details><summary>Status</summary>"
-        f"<table><tbody>{''.join(rows)}</tbody></table></details></section>"
+        f"<p>{escape(operation['summary'])}</p>"
+        f"<p>{escape(operation.get('description', ''))}</p>{example}"
+        f"<details><summary>Status</summary><table><tbody>{''.join(rows)}</tbody></table></details></section>"
     )
 
 

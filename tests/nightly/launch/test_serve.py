@@ -166,8 +166,7 @@ def test_explained_answers_are_those_of_predict(server, folders):
     for name, path in folders.items():
         family = name.partition("-")[0]
         line = LINES[family][0]
-        options = {"explain": True} if name != "csan-export" else {}
-        options |= {"hypotheses": True} if family == "csan" else {}
+        options = {"explain": True} | ({"hypotheses": True} if family == "csan" else {})
         expected = next(load(path, **options).predict([line])).to_dict()
         (output,) = ask(port, name, [line], explain=True)
         assert output == close(expected, within=1e-5)
