@@ -36,18 +36,6 @@ ROUNDS = 5  # of timing, for several systems
 NEVER = 2**40  # steps
 
 
-def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dict[str, float]]]:
-    """The rates of training in each round, and of inference unless batches are packed, by the names
-    of the configs.
-
-    Args:
-      steps: number of steps timed in a round.
-    """
-    inference = not any(map(is_packed, configs.values()))
-    args = argparse.Namespace(steps=steps, inference=inference, parts=False, profile=None)
-    return {name: timer.rounds for name, timer in timed(configs, args).items()}
-
-
 def timed(configs: Mapping[str, Any], args: argparse.Namespace) -> dict[str, "StepTimer"]:
     """Times configs in turn, by the names of their columns, after compiling several at a time.
 
@@ -150,7 +138,7 @@ class StepTimer:
     def _compile(self) -> None:
         """Compiles the programs of all shapes in the steps to time."""
         for group in self._calls():
-            self._groups.setdefault(_shapes(group), group)
+            self._groups.setdefault(shapes_of(group), group)
 
         # steps of training, and predictions if they are timed
         with _compilers() as pool:
@@ -194,7 +182,7 @@ class StepTimer:
             group = next(calls)
             placed = self._place(group)
             waited += time.perf_counter() - before_data
-            shapes = _shapes(placed)
+            shapes = shapes_of(placed)
             self.state, metrics = self.programs[shapes](self.state, placed, self.key)
             jax.block_until_ready(previous)  # as in training: one call ahead
             previous = metrics
@@ -273,7 +261,7 @@ class StepTimer:
     def _trace(self) -> None:
         """Traces three calls, for `--profile` and `--parts`."""
         group = self._place(next(self._calls()))
-        program = self.programs[_shapes(group)]
+        program = self.programs[shapes_of(group)]
         with tempfile.TemporaryDirectory() as folder:
             folder = self._args.profile or folder
             try:
@@ -321,6 +309,6 @@ def _compilers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max((os.cpu_count() or 1) // 2, 1))
 
 
-def _shapes(batches: Sequence[Any]) -> Any:
+def shapes_of(batches: Sequence[Any]) -> Any:
     """The shapes of a call's batches, as a key."""
     return tuple(tuple(sorted((k, v.shape) for k, v in batch.items())) for batch in batches)

@@ -56,14 +56,14 @@ def speeds_of(
       table: as for `_once`.
       steps: number of steps in a round.
     """
-    from launch.measure.steps import measure_rounds
+    from launch.measure.rows import INFERENCE, TRAINING, measure_rounds
     from launch.reproduce.table_file import SPEEDS
     from launch.reproduce.trials import ROW
 
     configs: dict[str, Any] = {}
     for trial in trials:
         configs.setdefault(trial.values[ROW], trial.config)
-    names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
+    names = dict(zip(SPEEDS, (TRAINING, INFERENCE), strict=True))
 
     def measure() -> dict[str, Any]:
         speeds = {}
