@@ -30,6 +30,7 @@ from launch.measure.steps import ROUNDS, is_packed, shapes_of
 
 TRAINING = "steps_per_second"
 INFERENCE = "inference_batches_per_second"
+Rates = dict[str, dict[str, float]]  # by the names of rows, then TRAINING and INFERENCE
 CACHE = (
     "jax_compilation_cache_dir",
     "jax_compilation_cache_max_size",
@@ -37,11 +38,16 @@ CACHE = (
 )
 
 
-def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dict[str, float]]]:
-    """The rates of each row in each round, by the names of the configs (`TimedRows.round`)."""
-    rows = TimedRows(configs, steps)
-    rounds = [rows.round(number) for number in range(ROUNDS)]
-    return {name: [rates[name] for rates in rounds] for name in configs}
+def measure_rounds(configs: Mapping[str, Any], steps: int, inference: bool) -> list[Rates]:
+    """The rates of `ROUNDS` rounds.
+
+    Args:
+      configs: of the rows, by name.
+      steps: number of steps timed in a round.
+      inference: whether predictions are timed too, unless batches are packed.
+    """
+    rows = TimedRows(configs, steps, inference)
+    return [rows.round(number) for number in range(ROUNDS)]
 
 
 class TimedRows:
@@ -51,16 +57,16 @@ class TimedRows:
       rows: by the names of the configs.
     """
 
-    def __init__(self, configs: Mapping[str, Any], steps: int):
+    def __init__(self, configs: Mapping[str, Any], steps: int, inference: bool):
         """
         Args:
-          steps: number of steps timed in a round.
+          steps, inference: as in `measure_rounds`.
         """
         keep_freed_memory()
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # GPUs are shared
         for config in configs.values():
             task_of(config).prepare()
-        inference = not any(map(is_packed, configs.values()))
+        inference = inference and not any(map(is_packed, configs.values()))
 
         # Rows are traced here while other processes compile them; what one of these could not
         # compile is compiled here.
@@ -73,9 +79,8 @@ class TimedRows:
             row.compile()
         self.round(0)
 
-    def round(self, number: int) -> dict[str, dict[str, float]]:
-        """The rates of training, and of inference unless batches are packed, by the names of the
-        rows, which are timed in the random order of this number."""
+    def round(self, number: int) -> Rates:
+        """The rates of the rows, timed in the random order of this number."""
         order = random.Random(number).sample([*self.rows], len(self.rows))
         return {name: self.rows[name].time() for name in order}
 

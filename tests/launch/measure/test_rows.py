@@ -39,7 +39,7 @@ def test_the_process_that_times_compiles_nothing_again(tmp_path, compiled, monke
         jax.monitoring.unregister_event_listener(events.append)
 
     monkeypatch.setattr(RowSteps, "compile", reading)
-    rows = TimedRows({"first": config, "second": config}, 3)
+    rows = TimedRows({"first": config, "second": config}, 3, inference=True)
     asked = events.count("/jax/compilation_cache/compile_requests_use_cache")
     assert asked == events.count("/jax/compilation_cache/cache_hits") == 2 * 3
     assert all(rates.keys() == {TRAINING, INFERENCE} for rates in rows.round(1).values())
