@@ -196,7 +196,7 @@ def measure(
     first. Prints how far each has come."""
     waiting = [*parts]
     running: list[Measurement] = []
-    at_once = max((os.cpu_count() or 1) // CORES, 2)
+    at_once = max((os.cpu_count() or 1) // CORES, 1)
     try:
         while (waiting or running) and time.monotonic() < limit:
             while waiting and len(running) < at_once:
