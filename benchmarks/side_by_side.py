@@ -141,7 +141,9 @@ def environment(folder: Path, requirements: Sequence[str]) -> Path:
 def write_batches(path: Path, batches: Sequence[Batch]) -> None:
     """Writes an .npz file for `benchmarks.workers.timing.read`."""
     arrays = {f"{n}/{name}": a for n, batch in enumerate(batches) for name, a in batch.items()}
-    np.savez(path, **arrays)
+    unfinished = path.with_suffix(".unfinished.npz")
+    np.savez(unfinished, **arrays)
+    unfinished.replace(path)
 
 
 def alternate(

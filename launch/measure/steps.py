@@ -36,18 +36,6 @@ ROUNDS = 5  # of timing, for several systems
 NEVER = 2**40  # steps
 
 
-def measure_rounds(configs: Mapping[str, Any], steps: int) -> dict[str, list[dict[str, float]]]:
-    """The rates of training in each round, and of inference unless batches are packed, by the names
-    of the configs.
-
-    Args:
-      steps: number of steps timed in a round.
-    """
-    inference = not any(map(is_packed, configs.values()))
-    args = argparse.Namespace(steps=steps, inference=inference, parts=False, profile=None)
-    return {name: timer.rounds for name, timer in timed(configs, args).items()}
-
-
 def timed(configs: Mapping[str, Any], args: argparse.Namespace) -> dict[str, "StepTimer"]:
     """Times configs in turn, by the names of their columns, after compiling several at a time.
 

@@ -98,7 +98,7 @@ def make(request: TableRequest) -> MadeTable:
     folders = _measured_folders(request, notes)
     speeds = {}
     if request.times:
-        speeds = speeds_of(request.name, request.trials, request.scale.timed_steps, folders)
+        speeds = speeds_of(request.name, request.scale, request.trials, folders)
 
     # The results, by finished trials; of stored trials those that are stored.
     results = read_results(request.spec, request.scale, request.trials, speeds, notes)

@@ -9,6 +9,7 @@ from common_jax.io.atomic import write_json, writing
 
 if TYPE_CHECKING:
     from launch.reproduce.results import TableResults
+    from launch.reproduce.table_file import Scale
     from launch.trials.trials import Trial
 
 SPEED = "speed.json"
@@ -46,7 +47,7 @@ def _once(
 
 
 def speeds_of(
-    table: str, trials: Sequence["Trial"], steps: int, folders: Sequence[Path]
+    table: str, scale: "Scale", trials: Sequence["Trial"], folders: Sequence[Path]
 ) -> dict[str, Any]:
     """The file of the rows' batches a second in each round of timing, measured once (`_once`).
 
@@ -54,28 +55,40 @@ def speeds_of(
 
     Args:
       table: as for `_once`.
-      steps: number of steps in a round.
+      scale: of the table; inference is timed if its metrics have it.
     """
-    from launch.measure.steps import measure_rounds
+    from launch.measure.rows import measure_rounds
     from launch.reproduce.table_file import SPEEDS
     from launch.reproduce.trials import ROW
 
     configs: dict[str, Any] = {}
     for trial in trials:
         configs.setdefault(trial.values[ROW], trial.config)
-    names = dict(zip(SPEEDS, ("steps_per_second", "inference_batches_per_second"), strict=True))
+    inference = SPEEDS[1] in (*scale.metrics, *(claim.metric for claim in scale.claims))
 
     def measure() -> dict[str, Any]:
-        speeds = {}
-        for row, rounds in measure_rounds(configs, steps).items():
-            timed = {name: rate for name, rate in names.items() if rate in rounds[0]}
-            speeds[row] = {name: [rates[rate] for rates in rounds] for name, rate in timed.items()}
-        return speeds
+        return speeds_by_row(measure_rounds(configs, scale.timed_steps, inference))
 
     def are_known(rows: Mapping[str, Any]) -> bool:
         return rows.keys() <= configs.keys()
 
     return _once(SPEED, table, folders, measure, are_known) if len(configs) > 1 else {}
+
+
+def speeds_by_row(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The rates of each row in the rounds of `launch.measure.rows`, by the names of metrics."""
+    from launch.measure.rows import INFERENCE, TRAINING
+    from launch.reproduce.table_file import SPEEDS
+
+    names = dict(zip(SPEEDS, (TRAINING, INFERENCE), strict=True))
+    return {
+        row: {
+            name: [rates[row][rate] for rates in rounds]
+            for name, rate in names.items()
+            if rate in first
+        }
+        for row, first in rounds[0].items()
+    }
 
 
 def answers_of(table: str, results: "TableResults", folders: Sequence[Path]) -> dict[str, Any]:
