@@ -10,9 +10,9 @@ from launch.pages import charts
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1a1a1a; --soft: #555; --line: #e4e4e4;
-  --head: #f6f6f6; --fade: #0003; }
+  --head: #8881; --fade: #0003; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #15191e; --ink: #e6e6e6; --soft: #a9b4c0; --line: #39424d; --head: #212831;
+  :root { --paper: #15191e; --ink: #e6e6e6; --soft: #a9b4c0; --line: #39424d; --head: #8883;
     --fade: #fff4; }
 }
 body { margin: 0 auto; max-width: 68rem; padding: 1rem; color: var(--ink);
