@@ -143,7 +143,7 @@ def _identity(
     if current_class(str(values.get("task"))) != task:
         return None
     with error_context(f"{path}: {CONFIG}"):
-        config = from_values(task_class(task).config_class, values)
+        config: Any = from_values(task_class(task).config_class, values)
     return result_fields(config), result["versions"].get(PACKAGE)
 
 

@@ -272,7 +272,7 @@ def test_a_table_can_be_a_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     printed_by = []
     for name in ("csan/figure2", "own/windows.toml"):
-        reproduce.main([name, "--scale", "small", "--data", "data", "--out", "out", "--dry_run"])
+        reproduce.main([name, "--scale", "small", "--out", "out", "--dry_run"])
         printed_by.append(capsys.readouterr().out)
     assert printed_by[0] == printed_by[1] != ""
     assert "launch.train --config csan/" in printed_by[0]
