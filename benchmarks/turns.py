@@ -19,6 +19,7 @@ from launch.reproduce.measurements import SPEED, speeds_by_row
 
 ROOT = WORKERS.parents[1]
 CORES = 3  # of the machine, for each part that is compiled
+SETTLING = 1.0  # seconds in which the device finishes what stopped processes have asked for
 
 
 class Part(NamedTuple):
@@ -236,6 +237,7 @@ def _alone(measurement: Measurement, running: Sequence[Measurement]) -> Iterator
     others = [w for other in running if other is not measurement for w in other.workers]
     for worker in others:
         worker.signal(signal.SIGSTOP)
+    time.sleep(SETTLING)
     try:
         yield
     finally:

@@ -6,6 +6,8 @@ from pathlib import Path
 import torch
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+if DEVICE.type == "cuda":
+    torch.set_float32_matmul_precision("high")  # TF32, as jax's default
 
 
 def synchronize() -> None:

@@ -59,9 +59,9 @@ class BoundedProgram:
         import jax
 
         shapes = tuple((name, np.shape(array)) for name, array in sorted(arrays.items()))
-        if (larger := self._larger(shapes)) is not None:
+        if (known := self._larger(shapes)) is not None:
             self._compile_later(shapes, params, arrays)
-            program, _ = self._programs[larger]
+            larger, program = known
             results = [program(params, rows) for rows in _padded(arrays, dict(larger))]
             outputs: Mapping[str, Any] = jax.tree.map(_joined, *results)
             return outputs
@@ -76,14 +76,15 @@ class BoundedProgram:
         outputs = jax.block_until_ready(program(params, arrays))
         return outputs
 
-    def _larger(self, shapes: Shapes) -> Shapes | None:
-        """The shapes of the compiled program that computes these with the least padding; None if
-        they have their own, or no other fits."""
-        if self._compiler is None or self._programs.get(shapes, (None,))[0] is not None:
+    def _larger(self, shapes: Shapes) -> tuple[Shapes, Any] | None:
+        """The program that computes these shapes with the least padding, and its own; None if they
+        have a program, or no other fits."""
+        programs = {other: program for other, (program, _) in [*self._programs.items()] if program}
+        if self._compiler is None or shapes in programs:
             return None
-        known = [*self._programs.items()]
-        fitting = (other for other, (program, _) in known if program and _fits(shapes, other))
-        return min(fitting, key=functools.partial(_cost, shapes[0][1][0]), default=None)
+        fitting = (other for other in programs if _fits(shapes, other))
+        best = min(fitting, key=functools.partial(_cost, shapes[0][1][0]), default=None)
+        return None if best is None else (best, programs[best])
 
     def _compile_later(self, shapes: Shapes, params: Any, arrays: Mapping[str, Any]) -> None:
         if shapes not in self._compiling and not nearly_used_up():
@@ -99,8 +100,8 @@ class BoundedProgram:
         import jax
 
         with self._compiling.setdefault(shapes, threading.Lock()):
-            if shapes in self._programs:
-                return self._programs[shapes]
+            if (known := self._programs.get(shapes)) is not None:
+                return known
             if nearly_used_up():
                 for bounded in [*self._all]:
                     bounded._release()
@@ -110,8 +111,9 @@ class BoundedProgram:
             compiled = lower().compile() if stored is None else stored.compiled(shapes, lower)
             memory = compiled.memory_analysis()
             needed = (memory.temp_size_in_bytes + memory.output_size_in_bytes) / 2**30
-            self._programs[shapes] = compiled if needed <= self._gigabytes else None, needed
-            return self._programs[shapes]
+            program = compiled if needed <= self._gigabytes else None
+            self._programs[shapes] = known = program, needed
+            return known
 
     def _release(self) -> None:
         """Releases the programs; with a compiler all but the first, by which others wait for
