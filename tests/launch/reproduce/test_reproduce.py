@@ -191,7 +191,7 @@ def test_an_archive_has_predictions_only_if_the_page_needs_them(folders, capsys)
     scores = {f"eval/{split}.json" for split in ("dev", "test")} | {"eval/test.examples.tsv"}
     made(folder, "first", "--keep")
     assert all(names(path) == scores for path in stored.rglob("*.zip"))
-    assert [*(folder / "first").rglob("test.errors.jsonl")]  # which no archive has
+    assert [*folder.rglob("test.errors.jsonl")]  # which no archive has
 
     text = (folder / "tables" / "attconv" / "toy.toml").read_text()
     row = '[[rows]]\nname = "both"\nensemble = { of = "light", runs = 2 }\n'
