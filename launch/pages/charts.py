@@ -151,7 +151,7 @@ _OPENING = (
 def _draw(axes: "Axes", chart: Chart) -> float:
     """Draws a chart, with its legend below it.
 
-    Returns: the height of slanted names with the axis's label below them, in inches; else 0.
+    Returns: the height of the axis with its names and label, in inches.
     """
     from matplotlib.transforms import ScaledTranslation
 
@@ -200,14 +200,11 @@ def _draw(axes: "Axes", chart: Chart) -> float:
     names = {"title": chart.title, "xlabel": chart.x_label, "ylabel": chart.y_label}
     axes.set(**{name: _safe(text) for name, text in names.items()})
     figure: Any = axes.figure
-    axis: Any = axes.xaxis.get_tightbbox() if rotation else None
-    below = (axes.bbox.y0 - axis.y0) / figure.dpi if axis else 0.0
+    axis: Any = axes.xaxis.get_tightbbox()
+    below = (axes.bbox.y0 - axis.y0) / figure.dpi
     if any(series.name for series in chart.series):
         moved = axes.transAxes + ScaledTranslation(0, -below, figure.dpi_scale_trans)
-        place: Any = {"bbox_to_anchor": (0, 0), "bbox_transform": moved}
-        if not below:
-            place = {"bbox_to_anchor": (0, -0.2)}
-        axes.legend(loc="upper left", frameon=False, **place)
+        axes.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=moved, frameon=False)
     return below
 
 

@@ -358,21 +358,23 @@ def states(folder, capsys, *argv):
     return {(row, int(seed)): state for row, seed, state in lines}
 
 
-def test_a_dry_run_tells_stored_trials_from_those_to_train(folders, capsys, monkeypatch):
+def test_a_dry_run_tells_stored_trials_from_those_to_train(folders, capsys):
     folder, trained = folders
-    made(folder, "first", "--rows", "light")
-    made(folder, "first", "--no_train", "--keep")
     write(folder, **CORPUS)
+    file = folder / "snli" / "a.jsonl"
+    file.parent.mkdir()
+    file.touch()
+    data = ["--data", str(folder)]
+    made(folder, "first", "--rows", "light", *data)
+    made(folder, "first", "--no_train", "--keep", *data)
     stored = {("light", seed): "stored" for seed in (0, 1)}
-    lacking = {("bi-CNN", seed): "data missing" for seed in (0, 1)}
-    assert states(folder, capsys) == stored | lacking
-    argv = ["attconv/toy", "--out", str(folder / "out"), "--dry_run", "--data", str(folder)]
+    assert states(folder, capsys, *data) == stored | {("bi-CNN", n): "to train" for n in (0, 1)}
+
+    # without the corpus
+    file.unlink()
+    assert states(folder, capsys) == stored | {("bi-CNN", n): "data missing" for n in (0, 1)}
     with pytest.raises(UserError, match=r"^--data: .*/snli has no a\.jsonl; they come from exam"):
-        reproduce.main(argv)
-    (folder / "snli").mkdir()
-    (folder / "snli" / "a.jsonl").touch()
-    lacking = {trial: "to train" for trial in lacking}
-    assert states(folder, capsys, "--data", str(folder)) == stored | lacking
+        states(folder, capsys, *data)
     assert len(trained) == 2
 
 
