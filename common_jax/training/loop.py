@@ -347,7 +347,7 @@ class _Run:
         Args:
           always: False logs only steps that were not applied, which are counted in all.
         """
-        values = window.values(self.task.unit)
+        values: dict[str, Any] = window.values(self.task.unit)
         values |= self._timer.reset(seconds=window.seconds)
         if not always and "bad_steps" not in values:
             return

@@ -91,16 +91,17 @@ class StepTracer:
 
             # a call to trace, perhaps the last one
             if self._trace is None:
-                self._trace = contextlib.ExitStack()
-                with _warning_of_errors(run):
-                    self._trace.enter_context(self._tracing(run, first))
+                self._trace = contextlib.ExitStack()  # empty if a trace cannot begin
+                with contextlib.ExitStack() as begun:
+                    begun.enter_context(_warning_of_errors(run))
+                    begun.enter_context(self._tracing(run, first))
+                    self._trace = begun.pop_all()
             with jax.profiler.StepTraceAnnotation("train", step_num=first):
                 results = train_step(*args)
             self._last = step
             if step + 1 not in self._wanted:
                 jax.block_until_ready(results)
-                with _warning_of_errors(run):
-                    self._end()
+                self._end()
             return results
 
         return call

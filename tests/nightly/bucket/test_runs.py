@@ -190,3 +190,15 @@ def test_two_processes_with_separate_homes(tmp_path, service):
     assert [process.wait(120) for process in second] == [0, 0]
     require_equal(service, "runs/toy", tmp_path / "run", resumed=1)
     assert len(service.objects("corpora/")) > 3
+
+
+def test_a_live_run_is_traced_into_the_bucket(machine, service):
+    process = machine.train(URL, steps=100_000)
+    reach(service, "runs/toy", 20, process)
+    process.send_signal(signal.SIGUSR1)
+    while "traced steps" not in machine.log():
+        assert process.poll() is None
+        time.sleep(0.05)
+    kill(process)
+    (trace,) = [x for x in service.objects("runs/toy/profile/") if x.endswith(".xplane.pb")]
+    assert re.match(r"runs/toy/profile/steps-\d+-\d+/", trace)
