@@ -11,6 +11,7 @@ bring. Last, a third server shows the growth of memory.
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import re
@@ -111,7 +112,12 @@ def measure_memory(args: argparse.Namespace, lines: Sequence[str]) -> list[Row]:
         for requests in (first, args.memory - first):
             load_server(port, _bodies(lines), CLIENTS[-1], requests)
             done = first if not rows else args.memory
-            rows.append({"requests": done, "resident MiB": _memory(port) / 2**20})
+            rows.append(
+                {
+                    "requests": done,
+                    "resident MiB": _metric(port, "process_resident_memory_bytes") / 2**20,
+                }
+            )
     return rows
 
 
@@ -154,10 +160,15 @@ def serving(args: argparse.Namespace, flags: Sequence[str]) -> Iterator[int]:
 
 
 def warm_up(port: int, lines: Sequence[str]) -> None:
-    """Makes the server compile all shapes, with batches of copies of each line."""
+    """Makes the server compile all shapes, with batches of copies of each line; waits until it is
+    idle, as it compiles in the background."""
     for size in (1, 2, 4, 8, 16):
         bodies = _bodies(lines, size)
         load_server(port, bodies, 1, len(bodies))
+    used = -math.inf
+    while (now := _metric(port, "process_cpu_seconds_total")) > used + 0.1:
+        used = now
+        time.sleep(1)
 
 
 def load_server(port: int, bodies: Sequence[str], clients: int, requests: int) -> Row:
@@ -197,11 +208,11 @@ def _loop(
     return seconds, time.perf_counter() - begun
 
 
-def _memory(port: int) -> float:
-    """The resident bytes of the server, from its metrics."""
+def _metric(port: int, name: str) -> float:
+    """A number of the server's metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
         text = response.read().decode()
-    match = re.search(r"^process_resident_memory_bytes (\S+)$", text, re.MULTILINE)
+    match = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
     return float(match[1]) if match else float("nan")
 
 

@@ -146,7 +146,7 @@ def test_clients_time_each_request():
         job = {"port": port, "path": "/v1/models/toy:predict", "bodies": bodies}
         result = load.main({**job, "clients": 3, "requests": 20})
         assert len(result["seconds"]) == 20 and 0 < max(result["seconds"]) <= result["total"]
-        assert serve._memory(port) > 2**20
+        assert serve._metric(port, "process_resident_memory_bytes") > 2**20
         with pytest.raises(RuntimeError, match="no such model"):
             load.main({**job, "path": "/v1/models/no:predict", "clients": 1, "requests": 1})
 
