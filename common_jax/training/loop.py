@@ -29,7 +29,12 @@ from common_jax.training.log import MetricsLog, Progress, require_trackers
 from common_jax.training.mesh import local_rows, make_mesh, put_batch, to_host
 from common_jax.training.multihost import broadcast_from_first, gather_from_all
 from common_jax.training.preemption import PreemptionHandler
-from common_jax.training.preparation import prepare_on_all, require_metric, require_same_config
+from common_jax.training.preparation import (
+    prepare_on_all,
+    require_learning,
+    require_metric,
+    require_same_config,
+)
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.state import InitialState, TrainState, run_key
 from common_jax.training.step import Metrics, make_predict_step, make_train_step
@@ -161,7 +166,8 @@ class _Run:
         self._files.callback(self.progress.close)
         if restored is not None:
             self.progress.say(f"resuming {self.workdir.path} at step {self.step}")
-        self._require_learning()
+        if not self._finished() and (message := require_learning(self.task.config, self.step)):
+            self.progress.say(message)
 
     def _start(self, starting_parameters: StartingParameters | None) -> None:
         """Makes the initial state, with the parameters of `train.init_from`."""
@@ -186,25 +192,6 @@ class _Run:
         self.step = restored.step
         self.position = restored.position
         self.state = restored.state
-
-    def _require_learning(self) -> None:
-        """Requires that the learning rate of a new run is above 0 before its last step; says from
-        which step on that of a resumed run is 0."""
-        last = self.task.config.optimizer.last_step
-        steps = self.config.steps
-        if last is None or last >= steps or self._finished():
-            return
-        if self.step:
-            self.progress.say(
-                f"the learning rate is 0 from step {last} on, where the run's schedule ends; "
-                "--new_schedule trains on that of the config, for all train.steps"
-            )
-        else:
-            raise UserError(
-                f"train.steps={steps}: the learning rate is 0 from step {last} on, the end of the "
-                "cooldown; set optimizer.cooldown, which follows train.steps, or later "
-                "optimizer.cooldown_start and cooldown_steps"
-            )
 
     def take_steps(self) -> bool:
         """Takes the remaining steps, validating and saving; returns whether it stopped early.

@@ -20,6 +20,34 @@ def require_metric(task: Task) -> None:
         raise UserError(f"train.best_metric={metric!r}: must be {names}")
 
 
+def require_learning(config: Any, step: int) -> str | None:
+    """Requires that the learning rate of a new run is above 0 before its last step.
+
+    Args:
+      step: the last one taken; 0 for a new run.
+
+    Returns:
+      What to say of a resumed run whose rate is 0 from some step on.
+
+    Raises:
+      UserError: for a new run whose rate would be.
+    """
+    last = config.optimizer.last_step
+    steps = config.train.steps
+    if last is None or last >= steps:
+        return None
+    if step:
+        return (
+            f"the learning rate is 0 from step {last} on, where the run's schedule ends; "
+            "--new_schedule trains on that of the config, for all train.steps"
+        )
+    raise UserError(
+        f"train.steps={steps}: the learning rate is 0 from step {last} on, the end of the "
+        "cooldown; set optimizer.cooldown, which follows train.steps, or later "
+        "optimizer.cooldown_start and cooldown_steps"
+    )
+
+
 def prepare_on_all(task: Task, workers: int | None = None) -> None:
     """Prepares the corpus in all processes."""
     prepare = functools.partial(task.prepare, *[] if workers is None else [workers])
