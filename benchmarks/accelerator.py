@@ -119,7 +119,7 @@ def _beside(
     """The suite's row and a worker of PyTorch, which reads the batches that the suite writes."""
     batches = {"batches": str((args.out / peer / "batches.npz").absolute())}
     job = {"rows": {SUITE: row}, "steps": args.steps, "inference": False, **batches}
-    beside = {"phase": "train", "compile": True, **fields, **batches}
+    beside = {"phase": "train", "compile": not args.small, **fields, **batches}
     sides = [
         Side(SUITE, Path(sys.executable), "rows", job),
         Side("PyTorch", python, peer, beside),

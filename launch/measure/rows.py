@@ -83,7 +83,8 @@ class TimedRows:
     def round(self, number: int) -> Rates:
         """The rates of the rows, timed in the random order of this number."""
         order = random.Random(number).sample([*self.rows], len(self.rows))
-        return {name: self.rows[name].time() for name in order}
+        rates = {name: self.rows[name].time() for name in order}
+        return {name: rates[name] for name in self.rows}
 
 
 class RowSteps:
