@@ -42,7 +42,6 @@ ENDING = 10.0  # seconds before the limit, to end all processes
 TINY = {  # --small: on generated corpora
     "csan": {
         "data.examples": 2000,
-        "model.encoder_layers": 1,
         "model.decoder_layers": 1,
         "model.dim": 16,
         "model.mlp_dim": 32,
