@@ -1,4 +1,4 @@
-// Drawings of an output's parts, one function for each kind of view (common_jax/predictor_schema.py).
+// Drawings of an output's parts, one function for each kind of view (common_jax/deploy/schema.py).
 // Texts enter the page as text only, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
