@@ -24,7 +24,8 @@ class Stack(nn.Module):
       length: L.
       unroll: whether to unroll the loop over layers, which doubles the time of compilation and
         saves an accelerator a third to a half of its memory traffic, since a loop writes residuals
-        of the backward pass into stacked arrays. "auto": on accelerators.
+        of the backward pass into stacked arrays, as a loop over pairs of layers does. "auto": on
+        accelerators.
       remat: whether to store only the layers' inputs for the backward pass and recompute the rest:
         less memory for a third more time (Chen et al. 2016).
       params_name: of the parameter tree.
