@@ -28,7 +28,7 @@ Transformer-base and a QANet beside PyTorch, in rounds in which the sides take t
 kernels of one more round. All are compiled together, the first with the highest priority; while one
 is timed, the others are stopped. A round is some steps, of the suite within one call.
 
-OUT/PART/result.json is written after each round. launch.reproduce TABLE --scale h100 --data DIR
+OUT/PART/measured.json is written after each round. launch.reproduce TABLE --scale h100 --data DIR
 --out OUT/TABLE makes the page of a table.
 
 example:

@@ -175,7 +175,7 @@ class Measurement:
 
     def save(self) -> None:
         """Writes what there is; for a table, also what `launch.reproduce` reads."""
-        write_json(self._folder / "result.json", self.result)
+        write_json(self._folder / "measured.json", self.result)
         if self.part.is_table and self.result.get("rounds"):
             about = next(iter(self.result["sides"].values()))
             named = {"of": f"{self.part.name} {self.result['scale']}"}

@@ -127,7 +127,7 @@ FAMILIES = {
             {"words.rows": 60},
             test="test.json",
             vocabulary="lexicon.json",
-            metrics=("exact_match", "f1"),
+            metrics=("exact_match", "f1", "nll"),
             lines=(_question(0, "How many?"), _question(1, "Who has cats?")),
         ),
         Family(

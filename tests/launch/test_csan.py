@@ -133,6 +133,7 @@ def test_report_compares_translations(folder):
     copy_of_seed_1(folder / "run", folder / "other")
     assert commands.titles(commands.reported(folder, "run", "other")) == [
         "Runs",
+        "Speed",
         *(f"Translation: {title}" for title in ("settings", "scores", "learning")),
         "Translation: differences on test",
         "Translation: n-grams on test",

@@ -38,8 +38,8 @@ def test_train_leaves_the_files_of_the_contract(trained):
         elif family.name == "qanet":
             answers = json.loads(files[f"{split}.predictions.json"])
             assert len(answers) == SIZES[split] and all(answers.values())
-            for name, value in values.items():
-                assert 100 * sum(results[name]) / SIZES[split] == pytest.approx(value)
+            for name in ("exact_match", "f1"):
+                assert 100 * sum(results[name]) / SIZES[split] == pytest.approx(values[name])
         else:
             rows = commands.labelled(folder / "run", split)
             assert results["right"] == [gold == label for gold, label, *_ in rows]

@@ -5,6 +5,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from common_jax.deploy.configs import parse, task_of
 from common_jax.numerics import random_key
@@ -22,9 +23,11 @@ def compiled(tmp_path):
     before = [getattr(jax.config, name) for name in names]
     jax.config.update(names[0], str(tmp_path / "compiled"))
     jax.config.update(names[1], 0.0)
+    reset_cache()  # another test may have opened its folder
     yield
     for name, value in zip(names, before, strict=True):
         jax.config.update(name, value)
+    reset_cache()
 
 
 def test_the_process_that_times_compiles_nothing_again(tmp_path, compiled, monkeypatch):

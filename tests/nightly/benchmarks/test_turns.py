@@ -50,7 +50,7 @@ def part(tmp_path, monkeypatch):
 
 def states(parts, out, limit):
     measure(parts, out, 3, {"scale": "tiny"}, time.monotonic() + limit)
-    files = {part.name: out / part.name / "result.json" for part in parts}
+    files = {part.name: out / part.name / "measured.json" for part in parts}
     return {name: json.loads(f.read_text()) if f.exists() else None for name, f in files.items()}
 
 
