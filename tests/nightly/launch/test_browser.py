@@ -105,5 +105,5 @@ def test_a_report_of_two_translators_in_a_browser(tiny, tmp_path):
     for width in (390, 1200):
         seen = look(page, tmp_path, width)
         assert seen["console"] == [] and seen["overflow"] == 0
-        assert len(seen["figures"]) == 7 and all(f["marks"] > 10 for f in seen["figures"])
+        assert len(seen["figures"]) == 8 and all(f["marks"] > 10 for f in seen["figures"])
     assert "mean of 2: run, other" in seen["text"]
