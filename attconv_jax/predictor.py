@@ -278,7 +278,8 @@ _REVIEWS = Schema(
     about="Labels a text, such as a review.",
     texts=(
         Text(
-            *("text", "Text"),
+            "text",
+            "Text",
             lines=6,
             columns=_columns(layouts.TEXTS, "text"),
             hint="a text to label",
@@ -293,12 +294,14 @@ _PAIRS = Schema(
     about="Labels a pair of texts, such as whether the second follows from the first.",
     texts=(
         Text(
-            *(TEXTS[0], "First text"),
+            TEXTS[0],
+            "First text",
             columns=_columns(layouts.PAIRS, TEXTS[0]),
             hint="the first text of a pair",
         ),
         Text(
-            *(TEXTS[1], "Second text"),
+            TEXTS[1],
+            "Second text",
             columns=_columns(layouts.PAIRS, TEXTS[1]),
             hint="the second text",
         ),
@@ -314,13 +317,15 @@ _RANKING = Schema(
     about="Orders sentences by how well they answer a question.",
     texts=(
         Text(
-            *(TEXTS[0], "Question"),
+            TEXTS[0],
+            "Question",
             lines=2,
             columns=_columns(layouts.RANKING, "question"),
             hint="a question",
         ),
         Text(
-            *(TEXTS[1], "Sentences, one a line"),
+            TEXTS[1],
+            "Sentences, one a line",
             lines=8,
             several=True,
             columns=_columns(layouts.RANKING, "sentence"),

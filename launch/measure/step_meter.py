@@ -75,9 +75,8 @@ class StepTracer:
             first, last = self._profile
             self._wanted = {*range(max(first, step + 1), last + 1)}
             if not self._wanted:
-                _log.warning(
-                    "--profile %d:%d: not traced, since step %d is done", *(first, last, step)
-                )
+                message = "--profile %d:%d: not traced, since step %d is done"
+                _log.warning(message, first, last, step)
 
         def call(*args: Any) -> Any:
             nonlocal step

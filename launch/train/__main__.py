@@ -26,6 +26,7 @@ from launch.train.child import continue_in_child
 from launch.train.schedulers import DistributedArgs
 
 if TYPE_CHECKING:
+    from launch.api.configs import Config
     from launch.api.runs import Run
 
 
@@ -61,22 +62,7 @@ def main(argv: list[str]) -> None:
     configure_logging(args.quiet)
     chosen = config(args.config, overrides)
     if args.print_config or args.describe or args.prepare:
-        from common_jax.training.config import default_workdir
-        from common_jax.training.run_folder import RunFolder
-
-        folder = RunFolder(args.workdir or default_workdir(args.config))
-        chosen = chosen.with_inferred([folder])
-    if args.print_config:
-        from launch.config_fields import as_overrides
-
-        fields = map(shlex.quote, as_overrides(chosen.values))
-        print(" \\\n".join([f"--config {shlex.quote(args.config)}", *fields]))
-        return
-    if args.describe:
-        print(chosen.describe())
-        return
-    if args.prepare:
-        chosen.make_task().prepare(args.workers)
+        _without_training(chosen, args)
         return
 
     from launch.train.rendezvous import join
@@ -112,6 +98,25 @@ def main(argv: list[str]) -> None:
     if run.scored:
         print("\n".join(["", *run.scored[run.task.splits[-1]].examples, ""]))
         print("next:", *(spelled(line, uv=True) for line in _next_commands(run)), sep="\n  ")
+
+
+def _without_training(chosen: "Config", args: argparse.Namespace) -> None:
+    """Prints a config or its parameters, or prepares its corpus, with the fields that its files
+    decide."""
+    from common_jax.training.config import default_workdir
+    from common_jax.training.run_folder import RunFolder
+
+    folder = RunFolder(args.workdir or default_workdir(args.config))
+    chosen = chosen.with_inferred([folder])
+    if args.print_config:
+        from launch.config_fields import as_overrides
+
+        fields = map(shlex.quote, as_overrides(chosen.values))
+        print(" \\\n".join([f"--config {shlex.quote(args.config)}", *fields]))
+    elif args.describe:
+        print(chosen.describe())
+    else:
+        chosen.make_task().prepare(args.workers)
 
 
 def _steps(text: str) -> tuple[int, int]:
