@@ -45,6 +45,7 @@ import hypothesis  # noqa: E402
 import jax  # noqa: E402  (reads the environment above)
 import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
+from jax.experimental.compilation_cache.compilation_cache import reset_cache  # noqa: E402
 
 # No test is a test of time: examples take longer on a busy machine.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -118,6 +119,23 @@ def logging_is_on():
     """Ends the silence that a quiet command has left, for the test after it."""
     yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def compilation_cache(tmp_path):
+    """An empty folder for jax's cache of compiled programs, whose settings are restored after the
+    test: a size limit that remained would stop the process from writing to the tests' cache."""
+    prefixes = ("jax_compilation_cache_", "jax_persistent_cache_")
+    settings = {
+        name: value for name, value in jax.config.values.items() if name.startswith(prefixes)
+    }
+    folder = tmp_path / "compiled"
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    reset_cache()  # jax has opened the tests' folder
+    yield folder
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    reset_cache()
 
 
 @pytest.fixture(scope="session")

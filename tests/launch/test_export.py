@@ -102,16 +102,11 @@ def test_answers_are_those_of_the_stored_weights(folder, name):
     assert [*map(str, untrusted.predict(LINES))] == expected
 
 
-def test_a_later_start_needs_no_program(folder, tmp_path, monkeypatch):
-    cache = jax.config.jax_compilation_cache_dir
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    try:
-        expected = list(load(folder / "stablehlo").predict(LINES))
-        damage = lambda *_: pytest.fail("was read again")
-        monkeypatch.setattr("common_jax.deploy.stablehlo.Programs._program", damage)
-        assert list(load(folder / "stablehlo").predict(LINES)) == expected
-    finally:
-        jax.config.update("jax_compilation_cache_dir", cache)
+def test_a_later_start_needs_no_program(folder, compilation_cache, monkeypatch):
+    expected = list(load(folder / "stablehlo").predict(LINES))
+    damage = lambda *_: pytest.fail("was read again")
+    monkeypatch.setattr("common_jax.deploy.stablehlo.Programs._program", damage)
+    assert list(load(folder / "stablehlo").predict(LINES)) == expected
 
 
 def test_the_model_card(folder):

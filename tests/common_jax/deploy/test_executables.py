@@ -15,13 +15,7 @@ PARAMS = {"w": np.arange(9, dtype=np.float32).reshape(3, 3)}
 BATCH = {"x": np.array([[1.0, 2.0, 4.0]], np.float32)}
 EXPECTED = BATCH["x"] @ PARAMS["w"]
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path):
-    before = jax.config.jax_compilation_cache_dir
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    yield tmp_path
-    jax.config.update("jax_compilation_cache_dir", before)
+pytestmark = pytest.mark.usefixtures("compilation_cache")
 
 
 def program(lower, gigabytes=1.0, content=b"program", params=PARAMS):
@@ -61,16 +55,16 @@ def test_an_executable_is_found_by_its_program_shapes_and_settings(monkeypatch):
         program(found_only)(BATCH)
 
 
-def test_a_damaged_file_is_compiled_again(cache):
+def test_a_damaged_file_is_compiled_again(compilation_cache):
     program(lower)(BATCH)
-    (file,) = (cache / executables.FOLDER).glob("*/*")
+    (file,) = (compilation_cache / executables.FOLDER).glob("*/*")
     for damage in (b"", b"no pickle", file.read_bytes()[:-20]):
         file.write_bytes(damage)
         np.testing.assert_array_equal(program(lower)(BATCH), EXPECTED)
         np.testing.assert_array_equal(program(found_only)(BATCH), EXPECTED)
 
 
-def test_one_of_jaxs_own_cache_is_not_kept(cache):
+def test_one_of_jaxs_own_cache_is_not_kept(compilation_cache):
     """XLA's CPU executables that were read cannot be written again."""
     compiled = lower(jax.device_put(PARAMS), BATCH).compile()
 
@@ -80,13 +74,15 @@ def test_one_of_jaxs_own_cache_is_not_kept(cache):
             return compiled
 
     np.testing.assert_array_equal(program(lambda *_: Lowered())(BATCH), EXPECTED)
-    assert not (cache / executables.FOLDER).exists()
+    assert not (compilation_cache / executables.FOLDER).exists()
 
 
-def test_the_least_recently_used_are_removed(cache, monkeypatch):
+def test_the_least_recently_used_are_removed(compilation_cache, monkeypatch):
     for rows in (1, 2, 3):
         program(lower)({"x": np.ones((rows, 3), np.float32)})
-    files = sorted((cache / executables.FOLDER).glob("*/*"), key=lambda f: f.stat().st_mtime_ns)
+    files = sorted(
+        (compilation_cache / executables.FOLDER).glob("*/*"), key=lambda f: f.stat().st_mtime_ns
+    )
     sizes = [file.stat().st_size for file in files]
     monkeypatch.setattr(executables, "BYTES", sum(sizes) + min(sizes) // 2)
     program(found_only)({"x": np.ones((1, 3), np.float32)})  # uses the oldest

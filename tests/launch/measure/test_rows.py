@@ -4,8 +4,6 @@ import itertools
 
 import jax
 import numpy as np
-import pytest
-from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from common_jax.deploy.configs import parse, task_of
 from common_jax.numerics import random_key
@@ -16,22 +14,9 @@ from launch.measure.rows import INFERENCE, TRAINING, RowSteps, TimedRows
 from tests.launch.commands import toy_config
 
 
-@pytest.fixture
-def compiled(tmp_path):
-    """An empty compilation cache, which keeps all programs."""
-    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-    before = [getattr(jax.config, name) for name in names]
-    jax.config.update(names[0], str(tmp_path / "compiled"))
-    jax.config.update(names[1], 0.0)
-    reset_cache()  # another test may have opened its folder
-    yield
-    for name, value in zip(names, before, strict=True):
-        jax.config.update(name, value)
-    reset_cache()
-
-
-def test_the_process_that_times_compiles_nothing_again(tmp_path, compiled, monkeypatch):
+def test_the_process_that_times_compiles_nothing_again(tmp_path, compilation_cache, monkeypatch):
     """All programs are read from the cache, of each row: the state, steps, predictions."""
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # keeps all programs
     config = parse(toy_config(tmp_path), [f"--config.data.cache_dir={tmp_path}"])
     events = []
     read = RowSteps.compile
