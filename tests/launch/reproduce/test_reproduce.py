@@ -125,9 +125,9 @@ def write(folder, kind="table", **changes):
 
 
 CORPUS = {
-    "seeds = 2": 'seeds = 2\noverrides = { "paper.source" = "{snli}" }\n'
-    '[data.snli]\nfiles = ["a.jsonl"]\n'
-    'origin = "example.org"\n[scales.other]\nconfig = "c"'
+    "overrides = { ": 'overrides = { "paper.source" = "{snli}", ',
+    '[[rows]]\nname = "bi-CNN"': '[data.snli]\nfiles = ["a.jsonl"]\norigin = "example.org"\n'
+    '[[rows]]\nname = "bi-CNN"',
 }
 
 
