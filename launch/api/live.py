@@ -33,8 +33,9 @@ class Progress(NamedTuple):
     """The state of a run.
 
     Attributes:
-      state: "running", "scoring", "finished", "stopped", "failed", "no sign of life for N minutes",
-        "unreadable", or of a trial "not begun".
+      state: "running", "scoring", "finished", "stopped", "failed", "compiling for N minutes" (its
+        process is there, but has written no line), "no sign of life for N minutes", "unreadable",
+        or of a trial "not begun".
       reason: of a stop or failure.
       steps: that the run is to take; 0 if its config is missing or unreadable.
       seconds_left: of training, at the last line of the log; None if that is not known.
@@ -114,7 +115,9 @@ class LivePage:
             return end
         silent = self._silent_seconds(run)
         if silent > max(_SILENT_SECONDS, _SILENT_GAPS * _longest_gap(run.lines)):
-            return Progress(f"no sign of life for {silent / 60:.0f} minutes", "", steps)
+            compiling = not run.lines and run.workdir.trained_by
+            state = "compiling" if compiling else "no sign of life"
+            return Progress(f"{state} for {silent / 60:.0f} minutes", "", steps)
         if _step(run) >= steps:
             return Progress("scoring", "", steps, 0.0)
         return Progress("running", "", steps, seconds_left(run.lines, steps))
@@ -261,7 +264,7 @@ def _summary(progress: Mapping[Run, Progress]) -> str:
     The time assumes that the number of concurrent runs stays, and that a trial that has not begun
     takes the others' mean time.
     """
-    counts = collections.Counter(now.state for now in progress.values())
+    counts = collections.Counter(now.state.partition(" for ")[0] for now in progress.values())
     texts = [f"{count} {state}" for state, count in counts.items()]
     lefts = {run: now.seconds_left for run, now in progress.items() if now.seconds_left is not None}
     if lefts:

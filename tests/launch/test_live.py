@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -23,6 +25,14 @@ from tests.toy import ToyConfig, changed
 
 STEPS = 100
 NAME = '<img src=x onerror="boom">&amp;$x$'
+LOCKING = """
+import sys
+from common_jax.io.storage import folder_of
+
+folder_of(sys.argv[1]).lock("lock")
+print(flush=True)
+input()
+"""
 METRICS = {"dev": {"loss": 1.0, "rounded": 50.0}, "test": {"loss": 1.5, "rounded": 40.0}}
 
 
@@ -106,6 +116,17 @@ def test_a_run_with_rare_lines_is_not_silent_between_them(tmp_path):
     (folder / "metrics.jsonl").write_text(log)
     os.utime(folder / "metrics.jsonl", (time.time() - 170,) * 2)
     assert progress(folder).state == "running"
+
+
+def test_a_process_without_a_line_compiles(tmp_path):
+    folder = write(tmp_path / "run", age=200)
+    command = [sys.executable, "-c", LOCKING, folder]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    assert progress(folder).state == "compiling for 3 minutes"
+    process.kill()
+    process.wait()
+    assert progress(folder).state == "no sign of life for 3 minutes"
 
 
 def test_a_trial_has_the_record_of_its_sweep_until_it_is_started_again(tmp_path):
