@@ -17,6 +17,7 @@ class BadExamples:
 
     Attributes:
       counts: by reason, the number of examples and the first few locations.
+      fault: the first that is invalid; "" if none is.
     """
 
     def __init__(self, policy: Literal["error", "skip"], option: str = "data.on_bad_example"):
@@ -30,6 +31,7 @@ class BadExamples:
         advice = f"give {option}" if option.startswith("--") else f"set {option}=skip"
         self._hint = f"; fix it, or {advice}" if option else ""
         self.counts: Counts = {}
+        self.fault = ""
 
     def parse(self, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """The result of `read`, or None if it raises a UserError.
@@ -40,8 +42,7 @@ class BadExamples:
         try:
             return read(*args, **kwargs)
         except UserError as error:
-            if self._policy == "error":
-                raise UserError(f"{error}{self._hint}") from error
+            self._refuse(str(error), error)
             self.skip("unreadable", str(error))
             return None
 
@@ -51,9 +52,13 @@ class BadExamples:
         Raises:
           UserError: under the policy "error".
         """
-        if self._policy == "error":
-            raise UserError(f"{location}: {reason}{self._hint}")
+        self._refuse(f"{location}: {reason}")
         self.skip(reason, location)
+
+    def _refuse(self, fault: str, cause: UserError | None = None) -> None:
+        if self._policy == "error":
+            raise UserError(f"{fault}{self._hint}") from cause
+        self.fault = self.fault or fault
 
     def skip(self, reason: str, location: str) -> None:
         """Counts an example that either policy skips."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from attconv_jax.data.sources import LAYOUTS, file_sources, source_of
 from attconv_jax.data.text import tokenize
-from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.inference import (
     Inference,
@@ -46,22 +45,23 @@ def infer(config: "Config") -> Inference:
         if inference.wants("stratified") and data.format == "texts":
             inference.set(stratified=True)
         held_out = ShuffledGroups(splits, data.holdout_size, data.seed, "examples")
-        examples = _groups(inference.data, config.words.rule)
+        examples = _groups(inference, config.words.rule)
         infer_size(inference, held_out, examples, data.train)
 
     # The words of all examples.
     words = config.words
     if inference.wants("words.rows") and not (inference.problems or data.vocabulary_from):
         source = source_of(inference.data, "train", rule=words.rule)
-        texts = (example.texts for example in source.read(BadExamples("skip")))
+        texts = (example.texts for example in source.read(inference.bad_examples))
         tokenized = ([tokenize(text, words.rule) for text in example] for example in texts)
         infer_rows(inference, words, tokenized, words.unknown_rows)
     return inference
 
 
-def _groups(data: "DataConfig", rule: Rule) -> Iterator[tuple[str, str]]:
+def _groups(inference: Inference, rule: Rule) -> Iterator[tuple[str, str]]:
     """The group and the stratum of each example."""
-    for example in source_of(data, "train", rule=rule).read(BadExamples("skip")):
+    data: DataConfig = inference.data
+    for example in source_of(data, "train", rule=rule).read(inference.bad_examples):
         if example.label not in data.ignored_names:
             yield example.group, example.label if data.stratified else ""
 
@@ -82,7 +82,7 @@ def _infer_columns(inference: Inference) -> None:
 def _infer_labels(inference: Inference) -> None:
     """Sets the labels to those of the files, if each has one form."""
     data: DataConfig = inference.data
-    counts = {split: _counts(data, split) for split in SPLITS if getattr(data, split)}
+    counts = {split: _counts(inference, split) for split in SPLITS if getattr(data, split)}
     if names := _tables(data, "train")[0].file_labels:
         inference.set(labels=join_list(names))
         return
@@ -114,6 +114,8 @@ def _infer_labels(inference: Inference) -> None:
     blank = sum(count for value, count in values.items() if not value.strip())
     if blank and data.on_bad_example == "error":
         inference.refuse(f"{column}: {blank} rows have none", {"on_bad_example": "skip"})
+    if len(name_of) < 2:
+        inference.refuse(f"{column}: {', '.join(name_of.values()) or 'none'}; there must be two")
     if len(inference.problems) == before:
         inference.set(**labels)
 
@@ -128,10 +130,11 @@ def _tables(data: "DataConfig", split: str) -> list[Any]:
     return file_sources(data, paths_of(data, split), annotated=False, rule=ENGLISH)
 
 
-def _counts(data: "DataConfig", split: str) -> Counter[str]:
+def _counts(inference: Inference, split: str) -> Counter[str]:
     """How often each text of the label's column occurs."""
-    bad_examples = BadExamples("skip")
-    rows = (row for table in _tables(data, split) for row in table.rows(bad_examples))
+    data: DataConfig = inference.data
+    tables = _tables(data, split)
+    rows = (row for table in tables for row in table.rows(inference.bad_examples))
     counts = Counter(row.fields["label"] for row in rows)
     ignored = {*data.ignored_names}
     return Counter({value: n for value, n in counts.items() if value.strip() not in ignored})

@@ -41,6 +41,7 @@ class Inference:
       values: these, by field.
       problems: what is refused.
       notes: sentences on values of the config that are not taken.
+      bad_examples: of all files that are read.
     """
 
     def __init__(self, data: Any):
@@ -48,6 +49,7 @@ class Inference:
         self.values: dict[str, Any] = {}
         self.problems: list[str] = []
         self.notes: list[str] = []
+        self.bad_examples = BadExamples("skip")
 
     def wants(self, *names: str) -> bool:
         """Whether the files decide these fields."""
@@ -60,11 +62,15 @@ class Inference:
 
     def refuse(self, problem: str, *meanings: Mapping[str, Any]) -> None:
         """Adds a problem, with the fields of each of its meanings."""
-        commands = ", or ".join(map(flags, meanings[:_SHOWN]))
+        commands = ", or ".join(dict.fromkeys(map(flags, meanings[:_SHOWN])))
         self.problems.append(f"{problem}; {commands}" if commands else problem)
 
     def require_none(self) -> None:
-        """Raises UserError with all problems."""
+        """Raises UserError with all problems, first the row that is invalid."""
+        fault = self.bad_examples.fault
+        is_known = not fault or any(text.startswith(fault) for text in self.problems)
+        if not is_known and self.data.on_bad_example == "error":
+            self.problems.insert(0, f"{fault}; fix it, or {flags({'on_bad_example': 'skip'})}")
         if self.problems:
             raise UserError("; also ".join(self.problems))
 
@@ -115,9 +121,10 @@ def infer_folder(inference: Inference) -> None:
 
 
 def _has(folder: Path, split: str, value: str) -> bool:
-    """Whether a folder has all files that a split names."""
+    """Whether there is a folder, and all files that a split names in it."""
     names = names_in(value, f"data.{split}", folder)
-    return all(exists(folder, name) or file_endings(folder / name) for name in names)
+    found = [exists(folder, name) or file_endings(folder / name) for name in names]
+    return folder.is_dir() and all(found)
 
 
 class Column:
@@ -153,7 +160,7 @@ class Column:
 
 
 def read_columns(
-    data: Any, path: Path, known: Iterable[str] = ()
+    inference: Inference, path: Path, known: Iterable[str] = ()
 ) -> tuple[list[Column], list[list[str]], bool]:
     """The columns of a table, which are named by row 1 if it is not surely a header; the first two
     rows of texts; and whether the names are surely names.
@@ -165,10 +172,11 @@ def read_columns(
     Raises:
       UserError: if the file cannot be read.
     """
+    data = inference.data
+    bad_examples = inference.bad_examples
     separator = getattr(data, "separator", "\t")
     format = format_of(path, separator)
     has_objects = format in ("parquet", "jsonl", "json")
-    bad_examples = BadExamples("skip")
     rows: Iterator[list[str]]
     if has_objects:
         table = ObjectTable(path, format)
@@ -209,7 +217,7 @@ def infer_columns(inference: Inference, path: Path, usual: Mapping[str, Sequence
       usual: names of each field's column, in lower case.
     """
     known = itertools.chain(*usual.values())
-    columns, head, is_named = read_columns(inference.data, path, known)
+    columns, head, is_named = read_columns(inference, path, known)
     candidates = {
         field: [column for column in columns if column.name.lower() in names]
         for field, names in usual.items()
@@ -236,9 +244,13 @@ def infer_columns(inference: Inference, path: Path, usual: Mapping[str, Sequence
         return
     for field, named in candidates.items():
         if len(named) != 1:
-            names = [column.name for column in named] or ["NAME"]
-            meanings = [_columns({**chosen, field: name}) for name in names]
-            listed = ", ".join(map(str, named or columns))[:300]
+            possible = named or unnamed
+            names = [column.name for column in possible]
+            meanings = [_columns({**chosen, field: name}) for name in names or ["NAME"]]
+            listed = ", ".join(map(str, possible or columns))[:300]
+            if len({*names}) < len(names):  # no flag tells them apart
+                meanings = []
+                listed += ", of which one must be renamed"
             inference.refuse(f"{path}: the column of the {field} may be one of {listed}", *meanings)
     if all(len(named) == 1 for named in candidates.values()):
         inference.set(**_columns(chosen))
@@ -265,9 +277,9 @@ def infer_size(
       examples: what it adds.
       source: of the examples, for messages.
     """
+    for example in examples:
+        held_out.add(*example)
     try:
-        for example in examples:
-            held_out.add(*example)
         size = held_out.fit_size(source)
     except UserError as error:
         inference.refuse(str(error), {"holdout_size": max(1, held_out.groups // 10)})

@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import SmallestHashes
 from common_jax.data.inference import (
     MANY,
@@ -41,7 +40,7 @@ def infer(config: "Config") -> Inference:
     if inference.wants("holdout_size") and splits:
         source = source_of(data, "train")
         held_out = SmallestHashes(splits, data.holdout_size, data.seed, "source sentences")
-        groups = ((pair.source,) for pair in source.read(BadExamples("skip")))
+        groups = ((pair.source,) for pair in source.read(inference.bad_examples))
         infer_size(inference, held_out, groups, source.place)
 
     # The pieces, of the sentences that remain to train on.
@@ -68,7 +67,7 @@ def _infer_languages(inference: Inference) -> None:
         with contextlib.suppress(UserError):
             _ = Table(path, translation(pair), {}, data.separator, quotes=data.quotes).content
             return
-    columns, head, _ = read_columns(data, path)
+    columns, head, _ = read_columns(inference, path)
     names = [column.name for column in columns]
     languages = {name: language_of(name.rpartition(".")[2]) for name in names}
     codes = [language_of(code) or code for code in pair]
@@ -102,7 +101,7 @@ def _infer_languages(inference: Inference) -> None:
 def _infer_vocabulary(inference: Inference) -> None:
     """Lowers the number of pieces to that of a small text."""
     data: DataConfig = inference.data
-    pairs = source_of(data, "train").read(BadExamples("skip"))
+    pairs = source_of(data, "train").read(inference.bad_examples)
     if sum(1 for _ in itertools.islice(pairs, MANY)) == MANY:
         return
     try:

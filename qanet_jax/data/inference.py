@@ -3,7 +3,6 @@
 import itertools
 from typing import TYPE_CHECKING
 
-from common_jax.bad_examples import BadExamples
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.inference import (
     Inference,
@@ -38,14 +37,14 @@ def infer(config: "Config") -> Inference:
     if inference.wants("holdout_size") and data.holds_out_dev:
         source = source_of(data, "train", rule)
         assert isinstance(source, HeldOut)
-        squad = source.source.read(BadExamples("skip")).squad
+        squad = source.source.read(inference.bad_examples).squad
         groups = ((squad.contexts[question.context],) for question in squad.questions)
         held_out = ShuffledGroups(["dev"], data.holdout_size, data.seed, "passages")
         infer_size(inference, held_out, groups, source.place)
 
     # The words, each passage's once.
     if inference.wants("words.rows") and not (inference.problems or data.vocabulary_from):
-        squad = source_of(inference.data, "train", rule).read(BadExamples("skip")).squad
+        squad = source_of(inference.data, "train", rule).read(inference.bad_examples).squad
         texts = itertools.chain(squad.contexts, (question.text for question in squad.questions))
         infer_rows(inference, config.words, ([TokenizedText.of(t, rule).words] for t in texts))
     return inference

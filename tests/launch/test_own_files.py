@@ -170,6 +170,62 @@ def test_a_path_of_two_files(other, differs, tmp_path, monkeypatch):
         assert "dir" not in inferred("attconv/texts", "t.csv")[0]
 
 
+def test_a_path_from_the_root_needs_no_folder_of_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    file = tmp_path / "other" / "t.csv"
+    file.write_text(READ["labels"][0][2])
+    assert inferred("attconv/texts", file)[0]["dir"] == str(tmp_path)
+
+
+ABSENT = [(context, question, "Bo") for context, question, _ in QUESTIONS]
+NESTED = [({"a": 1}, text) for text, _ in SIDES]
+# Config, file and its content in Latin-1; and the words with which its one message begins.
+INVALID = {
+    "another encoding": (
+        *("csan/pairs", "t.csv", table("en", "de", label=lambda n: "é")),
+        r"t\.csv:2: not UTF-8 .*on_bad_example=skip; also .* too few",
+    ),
+    "answers of no passage": (
+        *(
+            "qanet/questions",
+            "t.jsonl",
+            lines("context", "question", "answer", rows=ABSENT).encode(),
+        ),
+        r"t\.jsonl:1\.answers\[0\]: answer not in its context; fix it, .*; also .* 0 distinct",
+    ),
+    "no label": (
+        *("attconv/texts", "t.jsonl", lines("label", "text", rows=NESTED)),
+        r"t\.jsonl:1: label: an object .*; also t\.jsonl: labels: none; there must be two",
+    ),
+    "an empty sentence": (
+        *("csan/pairs", "t.jsonl", lines("en", "de", rows=[*SIDES, ("a", "")])),
+        r"t\.jsonl:301: empty target; fix it, or [^;]*$",
+    ),
+    "columns of one name": (
+        *("attconv/texts", "t.csv", table("label", "text", "text")),
+        r"t\.csv: the column of the text .* text, text, of which one must be renamed$",
+    ),
+    "another name": (
+        *(
+            "qanet/questions",
+            "t.jsonl",
+            lines("text", "question", "answer", rows=QUESTIONS).encode(),
+        ),
+        r"t\.jsonl: .* may be one of text; --config\.data\.columns=context=text,question=question,",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_what_is_invalid_is_said_first(case, tmp_path, monkeypatch):
+    name, file, content, message = INVALID[case]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / file).write_text(content, encoding="latin-1")
+    with pytest.raises(UserError, match=message):
+        inferred(name, file)
+
+
 def test_all_problems_are_one_message(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content = table("verdict", "text", rows=90, label=lambda n: " " if n == 3 else "bB"[n % 2])
