@@ -190,7 +190,7 @@ INVALID = {
         *(
             "qanet/questions",
             "t.jsonl",
-            lines("context", "question", "answer", rows=ABSENT).encode(),
+            lines("context", "question", "answer", rows=ABSENT),
         ),
         r"t\.jsonl:1\.answers\[0\]: answer not in its context; fix it, .*; also .* 0 distinct",
     ),
@@ -210,7 +210,7 @@ INVALID = {
         *(
             "qanet/questions",
             "t.jsonl",
-            lines("text", "question", "answer", rows=QUESTIONS).encode(),
+            lines("text", "question", "answer", rows=QUESTIONS),
         ),
         r"t\.jsonl: .* may be one of text; --config\.data\.columns=context=text,question=question,",
     ),
