@@ -10,7 +10,7 @@ import os
 import pickle
 import platform
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +55,17 @@ class Executables:
         self._device = device
 
     @classmethod
-    def of(cls, program: bytes, params: Mapping[str, Any]) -> "Executables | None":
-        """None if jax has no compilation cache on this machine's disks, or parameters on several
-        devices."""
+    def of(cls, program: bytes, params: Any) -> "Executables | None":
+        """None if jax has no compilation cache on this machine's disks, or the parameters are no
+        arrays on one device."""
         cache = jax.config.jax_compilation_cache_dir
         if not cache or "://" in cache or not params or not jax.config.jax_enable_compilation_cache:
             return None
         arrays = named_parameters(params)
-        device, *others = next(iter(arrays.values())).devices()
-        if others:
+        first = next(iter(arrays.values()))
+        if not isinstance(first, jax.Array) or len(first.devices()) > 1:
             return None
+        (device,) = first.devices()
 
         # all that an executable depends on
         settings = {k: v for k, v in jax.config.values.items() if "cache" not in k}
