@@ -140,9 +140,9 @@ class JittedPrograms(CompiledFunctions):
         return self._compute(**static)
 
     def _jitted(self, **static: int | float) -> Compute:
-        def serve(params: Params, arrays: Batch) -> dict[str, Any]:
+        def answer(params: Params, arrays: Batch) -> dict[str, Any]:
             return self._service.serve(params, arrays, **static)
 
         stored = TracedExecutables.of(self._service.task, self._params, **static)
-        program = BoundedProgram(jax.jit(serve).lower, self.memory, stored, self.compiler)
+        program = BoundedProgram(jax.jit(answer).lower, self.memory, stored, self.compiler)
         return functools.partial(program, self._params)

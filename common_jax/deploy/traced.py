@@ -24,9 +24,9 @@ from common_jax.training.task import Params, Task, vocabulary_files
 class TracedExecutables:
     """The executables of a function of a task for arrays of different shapes, as `Executables`.
 
-    They are found by the text of the lowered program; an entry of the index names this program. It
-    is used if the modules loaded before the function was traced, and those that tracing loaded,
-    have the same source.
+    They are those of the lowered program, which an entry of the index names. The entry is used if
+    the modules loaded before the function was traced, and those that tracing loaded, have the same
+    source.
     """
 
     def __init__(self, index: Executables, sources: Mapping[str, str], params: Params):
@@ -36,33 +36,36 @@ class TracedExecutables:
 
     @classmethod
     def of(cls, task: Task, params: Params, **static: Any) -> "TracedExecutables | None":
-        """None if there are no `Executables`, or the source of a module is unknown.
+        """None if there are no `Executables`, or no temporary files.
 
         Args:
           static: arguments of the function.
         """
-        if Executables.of(b"", params) is None or (before := sources()) is None:
+        if Executables.of(b"", params) is None:
             return None
-        config = to_mapping(task.config)
-        options = sorted(task.decoding.items()), sorted(static.items())
-        identity = config, options, sorted(vocabulary_files(task).items()), sorted(before.items())
-        index = Executables.of(repr(identity).encode(), params)
-        return None if index is None else cls(index, before, params)
+        with contextlib.suppress(OSError):
+            files = sources()
+            mappings = task.decoding, static, vocabulary_files(task), files
+            identity = to_mapping(task.config), [sorted(values.items()) for values in mappings]
+            index = Executables.of(repr(identity).encode(), params)
+            return None if index is None else cls(index, files, params)
+        return None
 
     def compiled(self, shapes: Any, lower: Callable[[], Any]) -> Any:
         """The executable for these shapes: that of the index, or of the program which `lower`
         returns, kept unless the disk or the platform prevents it."""
-        if (kept := self._load(shapes)) is not None:
+        if self._sources and (kept := self._load(shapes)) is not None:
             return kept
         lowered = lower()
         executables = Executables.of(lowered.as_text().encode(), self._params)
         assert executables is not None
         executable = executables.compiled(shapes, lambda: lowered)
 
-        # an entry, unless a source has changed meanwhile
-        after = sources() or {}
-        if executables.file(shapes).exists() and self._sources.items() <= after.items():
-            loaded = dict(after.items() - self._sources.items())
+        # an entry, unless a source is unknown or has changed
+        before = self._sources.items()
+        after = sources().items()
+        if before and before <= after and executables.file(shapes).exists():
+            loaded = dict(after - before)
             entry = json.dumps({"executables": executables.folder.name, "loaded": loaded})
             with contextlib.suppress(OSError):
                 self._index.folder.mkdir(parents=True, exist_ok=True)
@@ -80,22 +83,22 @@ class TracedExecutables:
         return None
 
 
-def sources() -> dict[str, str] | None:
+def sources() -> dict[str, str]:
     """The SHA-256 of the source file of each loaded module.
 
-    None if it may differ from what was loaded: if a file has been changed since this process began,
-    or cannot be read; or if there is none, as in a notebook.
+    Empty if one is unknown: if a file has been changed since this process began, and so may differ
+    from what was loaded; if it cannot be read; or if there is none, as in a notebook.
     """
     if getattr(sys.modules["__main__"], "__file__", None) is None:
-        return None
+        return {}
     now = logging.makeLogRecord({})
     began = now.created - now.relativeCreated / 1000  # when Python loaded `logging`
-    files = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
+    files = {str(getattr(module, "__file__", None)) for module in [*sys.modules.values()]}
     with contextlib.suppress(OSError):
         digests = {file: _sha256(file) for file in files if file.endswith(".py")}
         if all(os.stat(file).st_mtime < began for file in digests):
             return digests
-    return None
+    return {}
 
 
 def _sha256(file: str) -> str:

@@ -102,14 +102,21 @@ def test_answers_are_those_of_the_stored_weights(folder, name):
     assert [*map(str, untrusted.predict(LINES))] == expected
 
 
-def test_a_later_start_needs_no_program(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("stablehlo", "common_jax.deploy.stablehlo.Programs._program"),
+        ("run", "tests.toy.WideToy.predict"),
+    ],
+)
+def test_a_later_start_needs_no_program(folder, tmp_path, monkeypatch, name, source):
     cache = jax.config.jax_compilation_cache_dir
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
     try:
-        expected = list(load(folder / "stablehlo").predict(LINES))
-        damage = lambda *_: pytest.fail("was read again")
-        monkeypatch.setattr("common_jax.deploy.stablehlo.Programs._program", damage)
-        assert list(load(folder / "stablehlo").predict(LINES)) == expected
+        expected = list(load(folder / name).predict(LINES))
+        damage = lambda *_: pytest.fail("was read or traced again")
+        monkeypatch.setattr(source, damage)
+        assert list(load(folder / name).predict(LINES)) == expected
     finally:
         jax.config.update("jax_compilation_cache_dir", cache)
 
