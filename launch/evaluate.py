@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from common_jax.errors import UserError
 from launch.arguments import Parser, add_options, early_arguments, option_values, positive
 from launch.cli import configure_logging, run
+from launch.compiled import keep_compiled
 
 if TYPE_CHECKING:
     from common_jax.deploy.predictor import Option
@@ -95,6 +96,7 @@ def _score_runs(
     from launch.api.evaluation import evaluate
     from launch.score_tables import score_tables
 
+    keep_compiled()
     names = ("split", "data", "name", "against", "skip_bad", "adversarial")
     options = {name: getattr(args, name) for name in names} | dict(decoding)
     result = evaluate(*args.workdir, overrides=overrides, average=args.average or 1, **options)

@@ -1,4 +1,4 @@
-"""Executables of an export's programs in the folder of jax's compilation cache.
+"""Executables of programs in the folder of jax's compilation cache.
 
 jax finds an executable by the lowered program. To lower an exported program for other lengths takes
 as long as to translate hundreds of sentences; these are found by the export's file and the lengths.
@@ -10,7 +10,7 @@ import os
 import pickle
 import platform
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,24 @@ class Executables:
         files have been compiled from a program that was checked.
     """
 
-    def __init__(self, cache: Path, program: bytes, params: Mapping[str, Any]):
-        """
-        Args:
-          cache: the folder of the compilation cache.
-          params: on one device.
-        """
+    def __init__(self, folder: Path, device: jax.Device):
+        self.folder = folder
+        self._device = device
+
+    @classmethod
+    def of(cls, program: bytes, params: Any) -> "Executables | None":
+        """None if jax has no compilation cache on this machine's disks, or the parameters are no
+        arrays on one device."""
+        cache = jax.config.jax_compilation_cache_dir
+        if not cache or "://" in cache or not params or not jax.config.jax_enable_compilation_cache:
+            return None
         arrays = named_parameters(params)
-        (self._device,) = next(iter(arrays.values())).devices()
+        first = next(iter(arrays.values()))
+        if not isinstance(first, jax.Array) or len(first.devices()) > 1:
+            return None
+        (device,) = first.devices()
+
+        # all that an executable depends on
         settings = {k: v for k, v in jax.config.values.items() if "cache" not in k}
         identity = (
             hashlib.sha256(program).hexdigest(),
@@ -65,18 +75,15 @@ class Executables:
             sorted(versions().items()),
             sorted((name, repr(value)) for name, value in settings.items()),
             sorted((k, v) for k, v in os.environ.items() if k in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")),
-            (self._device.id, self._device.device_kind, self._device.client.platform_version),
+            (device.id, device.device_kind, device.client.platform_version),
             _processor(),
         )
-        self.folder = cache / FOLDER / hashlib.sha256(repr(identity).encode()).hexdigest()
+        folder = Path(cache, FOLDER, hashlib.sha256(repr(identity).encode()).hexdigest())
+        return cls(folder, device)
 
-    @classmethod
-    def of(cls, program: bytes, params: Mapping[str, Any]) -> "Executables | None":
-        """None if jax has no compilation cache on this machine's disks."""
-        cache = jax.config.jax_compilation_cache_dir
-        if not cache or "://" in cache or not params or not jax.config.jax_enable_compilation_cache:
-            return None
-        return cls(Path(cache), program, params)
+    def beside(self, name: str) -> "Executables":
+        """Those in another folder, for the same device."""
+        return Executables(self.folder.with_name(name), self._device)
 
     def compiled(self, shapes: Any, lower: Callable[[], Any]) -> Any:
         """The executable for these shapes: that on disk, or that of the program which `lower`
@@ -84,7 +91,7 @@ class Executables:
 
         One that jax has from its own cache is not kept: written again on a CPU, it lacks functions.
         """
-        if (kept := self._load(shapes)) is not None:
+        if (kept := self.load(shapes)) is not None:
             return kept
         lowered = lower()
         hits = _cached.hits
@@ -93,20 +100,21 @@ class Executables:
             with contextlib.suppress(*_PREVENTED):
                 content = pickle.dumps(serialize(executable))
                 self.folder.mkdir(parents=True, exist_ok=True)
-                replace_bytes(self._file(shapes), content)
+                replace_bytes(self.file(shapes), content)
                 _remove_oldest(self.folder.parent)
         return executable
 
-    def _load(self, shapes: Any) -> Any:
+    def load(self, shapes: Any) -> Any:
         """The executable on disk; None if there is none."""
-        file = self._file(shapes)
+        file = self.file(shapes)
         with contextlib.suppress(Exception):  # a damaged file raises many kinds
             content = pickle.loads(file.read_bytes())
             os.utime(file)
             return deserialize_and_load(*content, self._device.client, [self._device])
         return None
 
-    def _file(self, shapes: Any) -> Path:
+    def file(self, shapes: Any) -> Path:
+        """The file of the executable for these shapes."""
         return self.folder / hashlib.sha256(repr(shapes).encode()).hexdigest()
 
 

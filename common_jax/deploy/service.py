@@ -19,6 +19,7 @@ from common_jax.deploy.predictor import (
     Predictor,
     parallel_batches,
 )
+from common_jax.deploy.traced import TracedExecutables
 from common_jax.errors import UserError
 from common_jax.fields import named_class
 from common_jax.text.word_tokenizer import ENGLISH
@@ -139,8 +140,9 @@ class JittedPrograms(CompiledFunctions):
         return self._compute(**static)
 
     def _jitted(self, **static: int | float) -> Compute:
-        def serve(params: Params, arrays: Batch) -> dict[str, Any]:
+        def answer(params: Params, arrays: Batch) -> dict[str, Any]:
             return self._service.serve(params, arrays, **static)
 
-        program = BoundedProgram(jax.jit(serve).lower, self.memory, None, self.compiler)
+        stored = TracedExecutables.of(self._service.task, self._params, **static)
+        program = BoundedProgram(jax.jit(answer).lower, self.memory, stored, self.compiler)
         return functools.partial(program, self._params)

@@ -153,7 +153,7 @@ class Task(abc.ABC, Generic[Config]):
 
     def has_vocabulary_of(self, other: "Task") -> bool:
         """Whether training of another task's parameters can continue with this vocabulary."""
-        return _vocabulary(self) == _vocabulary(other)
+        return vocabulary_files(self) == vocabulary_files(other)
 
     def new_parameters(self, source: "Task") -> Sequence[str]:
         """The names of parameters that `train.init_from` does not take over from a task."""
@@ -208,7 +208,7 @@ def preparation_of(config: Any) -> Preparation:
     return Preparation(f"{expand_user(folder, 'data.vocabulary_from').rstrip('/')}/{VOCABULARY}")
 
 
-def _vocabulary(task: Task) -> dict[str, bytes]:
+def vocabulary_files(task: Task) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         task.write_vocabulary(Path(folder))
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}

@@ -102,11 +102,18 @@ def test_answers_are_those_of_the_stored_weights(folder, name):
     assert [*map(str, untrusted.predict(LINES))] == expected
 
 
-def test_a_later_start_needs_no_program(folder, compilation_cache, monkeypatch):
-    expected = list(load(folder / "stablehlo").predict(LINES))
-    damage = lambda *_: pytest.fail("was read again")
-    monkeypatch.setattr("common_jax.deploy.stablehlo.Programs._program", damage)
-    assert list(load(folder / "stablehlo").predict(LINES)) == expected
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("stablehlo", "common_jax.deploy.stablehlo.Programs._program"),
+        ("run", "tests.toy.WideToy.predict"),
+    ],
+)
+def test_a_later_start_needs_no_program(folder, compilation_cache, monkeypatch, name, source):
+    expected = list(load(folder / name).predict(LINES))
+    damage = lambda *_: pytest.fail("was read or traced again")
+    monkeypatch.setattr(source, damage)
+    assert list(load(folder / name).predict(LINES)) == expected
 
 
 def test_the_model_card(folder):
