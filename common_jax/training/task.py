@@ -209,6 +209,7 @@ def preparation_of(config: Any) -> Preparation:
 
 
 def vocabulary_files(task: Task) -> dict[str, bytes]:
+    """The content of the files of `Task.write_vocabulary`, by name."""
     with tempfile.TemporaryDirectory() as folder:
         task.write_vocabulary(Path(folder))
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
