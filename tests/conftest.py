@@ -138,6 +138,17 @@ def compilation_cache(tmp_path):
     reset_cache()
 
 
+@pytest.fixture
+def settled_modules(monkeypatch, tmp_path_factory):
+    """The modules of a command: without those that other tests have written in this process, and
+    with a file of `__main__`, which pytest's other processes lack."""
+    written = str(tmp_path_factory.getbasetemp())
+    for name, module in [*sys.modules.items()]:
+        if str(getattr(module, "__file__", None)).startswith(written):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("__main__.__file__", __file__, raising=False)
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
     """`tests.families.runs.TinyRuns`, in the folder that all processes of this session share."""

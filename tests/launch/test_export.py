@@ -109,7 +109,9 @@ def test_answers_are_those_of_the_stored_weights(folder, name):
         ("run", "tests.toy.WideToy.predict"),
     ],
 )
-def test_a_later_start_needs_no_program(folder, compilation_cache, monkeypatch, name, source):
+def test_a_later_start_needs_no_program(
+    folder, compilation_cache, settled_modules, monkeypatch, name, source
+):
     expected = list(load(folder / name).predict(LINES))
     damage = lambda *_: pytest.fail("was read or traced again")
     monkeypatch.setattr(source, damage)

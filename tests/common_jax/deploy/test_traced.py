@@ -20,7 +20,7 @@ MODULE = "traced_toy_module"
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, traces, request):
+def cache(tmp_path, traces, settled_modules, request):
     """An empty folder of executables, when all modules of jax and numpy are loaded."""
     traces.sums(tmp_path)
     traces.clear()
