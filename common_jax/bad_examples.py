@@ -17,7 +17,7 @@ class BadExamples:
 
     Attributes:
       counts: by reason, the number of examples and the first few locations.
-      fault: the first that is invalid; "" if none is.
+      fault: the error that the policy "error" would have raised first; "" for none.
     """
 
     def __init__(self, policy: Literal["error", "skip"], option: str = "data.on_bad_example"):
@@ -56,9 +56,10 @@ class BadExamples:
         self.skip(reason, location)
 
     def _refuse(self, fault: str, cause: UserError | None = None) -> None:
+        message = f"{fault}{self._hint}"
         if self._policy == "error":
-            raise UserError(f"{fault}{self._hint}") from cause
-        self.fault = self.fault or fault
+            raise UserError(message) from cause
+        self.fault = self.fault or message
 
     def skip(self, reason: str, location: str) -> None:
         """Counts an example that either policy skips."""

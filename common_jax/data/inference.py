@@ -68,9 +68,8 @@ class Inference:
     def require_none(self) -> None:
         """Raises UserError with all problems, first the row that is invalid."""
         fault = self.bad_examples.fault
-        is_known = not fault or any(text.startswith(fault) for text in self.problems)
-        if not is_known and self.data.on_bad_example == "error":
-            self.problems.insert(0, f"{fault}; fix it, or {flags({'on_bad_example': 'skip'})}")
+        if fault and fault not in self.problems and self.data.on_bad_example == "error":
+            self.problems.insert(0, fault)
         if self.problems:
             raise UserError("; also ".join(self.problems))
 
@@ -244,7 +243,7 @@ def infer_columns(inference: Inference, path: Path, usual: Mapping[str, Sequence
         return
     for field, named in candidates.items():
         if len(named) != 1:
-            possible = named or unnamed
+            possible = named or [c for c in unnamed if c.name not in chosen.values()]
             names = [column.name for column in possible]
             meanings = [_columns({**chosen, field: name}) for name in names or ["NAME"]]
             listed = ", ".join(map(str, possible or columns))[:300]

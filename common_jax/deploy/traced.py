@@ -41,14 +41,16 @@ class TracedExecutables:
         Args:
           static: arguments of the function.
         """
-        if Executables.of(b"", params) is None:
+        all_functions = Executables.of(b"", params)
+        if all_functions is None:
             return None
         with contextlib.suppress(OSError):
             files = sources()
             mappings = task.decoding, static, vocabulary_files(task), files
-            identity = to_mapping(task.config), [sorted(values.items()) for values in mappings]
-            index = Executables.of(repr(identity).encode(), params)
-            return None if index is None else cls(index, files, params)
+            items = [sorted(values.items()) for values in mappings]
+            identity = all_functions.folder.name, to_mapping(task.config), items
+            name = hashlib.sha256(repr(identity).encode()).hexdigest()
+            return cls(all_functions.beside(name), files, params)
         return None
 
     def compiled(self, shapes: Any, lower: Callable[[], Any]) -> Any:

@@ -183,43 +183,39 @@ NESTED = [({"a": 1}, text) for text, _ in SIDES]
 # Config, file and its content in Latin-1; and the words with which its one message begins.
 INVALID = {
     "another encoding": (
-        *("csan/pairs", "t.csv", table("en", "de", label=lambda n: "é")),
+        ("csan/pairs", "t.csv", table("en", "de", label=lambda n: "é")),
         r"t\.csv:2: not UTF-8 .*on_bad_example=skip; also .* too few",
     ),
     "answers of no passage": (
-        *(
-            "qanet/questions",
-            "t.jsonl",
-            lines("context", "question", "answer", rows=ABSENT),
-        ),
+        objects("qanet/questions", ["context", "question", "answer"], ABSENT),
         r"t\.jsonl:1\.answers\[0\]: answer not in its context; fix it, .*; also .* 0 distinct",
     ),
     "no label": (
-        *("attconv/texts", "t.jsonl", lines("label", "text", rows=NESTED)),
+        objects("attconv/texts", ["label", "text"], NESTED),
         r"t\.jsonl:1: label: an object .*; also t\.jsonl: labels: none; there must be two",
     ),
     "an empty sentence": (
-        *("csan/pairs", "t.jsonl", lines("en", "de", rows=[*SIDES, ("a", "")])),
+        objects("csan/pairs", ["en", "de"], [*SIDES, ("a", "")]),
         r"t\.jsonl:301: empty target; fix it, or [^;]*$",
     ),
     "columns of one name": (
-        *("attconv/texts", "t.csv", table("label", "text", "text")),
+        reviews("label", "text", "text"),
         r"t\.csv: the column of the text .* text, text, of which one must be renamed$",
     ),
     "another name": (
-        *(
-            "qanet/questions",
-            "t.jsonl",
-            lines("text", "question", "answer", rows=QUESTIONS),
-        ),
+        objects("qanet/questions", ["text", "question", "answer"], QUESTIONS),
         r"t\.jsonl: .* may be one of text; --config\.data\.columns=context=text,question=question,",
+    ),
+    "no label beside a text without a usual name": (
+        reviews("number", "blurb", label=str),
+        r"label may be one of number; '?--config\.data\.columns=label=number,text=blurb'?$",
     ),
 }
 
 
 @pytest.mark.parametrize("case", INVALID)
 def test_what_is_invalid_is_said_first(case, tmp_path, monkeypatch):
-    name, file, content, message = INVALID[case]
+    (name, file, content), message = INVALID[case]
     monkeypatch.chdir(tmp_path)
     (tmp_path / file).write_text(content, encoding="latin-1")
     with pytest.raises(UserError, match=message):
