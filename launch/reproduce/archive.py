@@ -60,6 +60,8 @@ def needs_predictions(trial: Trial, scale: Scale) -> bool:
 def keep(trial: Trial, folder: Path, data: Path, scale: Scale) -> None:
     """Archives a finished trial's config, result, log, scores, and what its scale's page needs.
 
+    An archive with the same settings and results stays as it is, also one of an earlier version.
+
     Args:
       data: the folder of the corpora, "{data}" in the archive as the run's is "{run}".
     """
@@ -70,9 +72,20 @@ def keep(trial: Trial, folder: Path, data: Path, scale: Scale) -> None:
         files[name] = _rounded(text) if name.endswith(EXAMPLES) else text
     result = files[RESULT].replace(str(data), _DATA).replace(str(trial.workdir.path), _RUN)
     files[RESULT] = re.sub(r"--workdir (?:'[^']*'|\S+)", f"--workdir {_RUN}", result)  # if moved
+    path = path_of(trial, folder)
+    if path.exists() and _has_results(path, trial, data, files):
+        return
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_archive(path_of(trial, folder), files)
+        write_archive(path, files)
+
+
+def _has_results(path: Path, trial: Trial, data: Path, files: Mapping[str, str]) -> bool:
+    """Whether an archive has a trial's settings and, but for the text of its config, `files`."""
+    identity = _identity(path, path.stat().st_mtime_ns, data, trial.config.task)
+    if identity is None or identity[0] != result_fields(trial.config):
+        return False
+    return read_archive(path) | {CONFIG: files[CONFIG]} == files
 
 
 def write_archive(path: Path, files: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from common_jax.deploy.format import Export
 from common_jax.errors import UserError
 from common_jax.training import run_writer
 from launch.reproduce import __main__ as reproduce
+from launch.reproduce.archive import read_archive, write_archive
 from launch.train import __main__ as train
 from launch.trials import local_executor
 from tests.docs.test_results import unfounded
@@ -159,6 +160,15 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
             assert "--workdir {run}" in archive.read("result.json").decode()
     again, same = made(folder, "second", "--keep")  # from the stored trials
     assert len(trained) == 4 and (again, same) == (page, table)
+    assert {path: path.read_bytes() for path in files} == files
+
+    earlier = next(iter(files))  # an archive of a version without a field
+    texts = read_archive(earlier)
+    older = texts["config.json"].replace('  "quotes": "auto",\n', "")
+    assert older != texts["config.json"]
+    write_archive(earlier, texts | {"config.json": older})
+    files[earlier] = earlier.read_bytes()
+    made(folder, "second", "--keep")
     assert {path: path.read_bytes() for path in files} == files
 
     path = folder / "stored" / "attconv" / "toy" / "small" / "page.md"
