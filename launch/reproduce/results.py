@@ -265,42 +265,56 @@ def read_results(
 def rows_of(results: TableResults) -> list[dict[str, Any]]:
     """The table's rows, also those without trials, by the columns of `HEAD`."""
     rows = []
-
-    # The seeds' values, and the intervals of rows that vary over seeds.
     for metric in results.scale.metrics:
         values = {
             row.name: [*results.values(row.name, metric).values()] for row in results.scale.systems
         }
-        present = {
-            row.name: values[row.name]
-            for row in results.scale.systems
-            if values[row.name] and (row.trained or metric in SPEEDS)
-        }
-        halves = dict(zip(present, interval_of_means([*present.values()]), strict=True))
-        _, matrix, _ = results.matrix(metric)
-        trials = Trials(matrix, np.array([row.name in present for row in results.scale.systems]))
-
-        # With several seeds the interval is that of all trials; it ends at the metric's range.
-        for number, row in enumerate(results.scale.systems):
+        intervals = _intervals(results, metric, values)
+        for row in results.scale.systems:
             mean = statistics.fmean(values[row.name]) if values[row.name] else None
-            half = halves.get(row.name)
-            bounds: tuple[float | None, float | None] = (None, None)
-            if mean is not None and half is not None:
-                low = mean - half
-                high = mean + half
-                if len(present[row.name]) > 1:
-                    ends = trials.difference(number).interval()
-                    low, high = (float(end[0]) for end in ends)
-                least, most = _range(metric)
-                bounds = (max(low, least), min(high, most))
-
             cells = (
-                *(row.name, metric, row.published.get(metric), mean, *bounds),
+                *(row.name, metric, row.published.get(metric), mean),
+                *intervals.get(row.name, (None, None)),
                 *(len(values[row.name]), results.parameters(row.name)),
                 results.speed(row.name, metric if metric in SPEEDS else SPEEDS[0]),
             )
             rows.append(dict(zip(HEAD, cells, strict=True)))
     return rows
+
+
+def _intervals(
+    results: TableResults, metric: str, values: Mapping[str, Sequence[float]]
+) -> dict[str, tuple[float, float]]:
+    """The 95 % intervals of the means of the rows that vary over seeds, within the metric's range.
+
+    Args:
+      values: of each row's seeds.
+    """
+    # The deviation is pooled over rows of trials; the runs of ensembles are trials of other rows.
+    varying = {
+        row.name: number
+        for number, row in enumerate(results.scale.systems)
+        if values[row.name] and (row.trained or metric in SPEEDS)
+    }
+    pooled = [name for name in varying if not results.scale.row(name).ensemble]
+    halves = dict(zip(pooled, interval_of_means([values[name] for name in pooled]), strict=True))
+    _, matrix, _ = results.matrix(metric)
+    trials = Trials(matrix, np.array([row.name in halves for row in results.scale.systems]))
+
+    # With several seeds the interval is that of all trials.
+    intervals = {}
+    least, most = _range(metric)
+    for name, number in varying.items():
+        if len(values[name]) > 1:
+            ends = trials.difference(number).interval()
+            low, high = (float(end[0]) for end in ends)
+        elif (half := halves.get(name)) is not None:
+            low = values[name][0] - half
+            high = values[name][0] + half
+        else:
+            continue
+        intervals[name] = max(low, least), min(high, most)
+    return intervals
 
 
 def _range(metric: str) -> tuple[float, float]:

@@ -220,8 +220,14 @@ def test_a_row_of_ensembles_has_one_value_for_each_group_of_seeds(tmp_path, monk
     assert results.values("all", "accuracy") == {0: 85.0} and results.values("all", "f1") == {}
     assert joined == [[f"row=base,train.seed={seed}" for seed in range(3)]]
     assert results.parameters("all") == 30 and "all" not in results.not_run
-    (made_row,) = (row for row in rows_of(results) if row["row"] == "all")
+    *_, made_row = rows_of(results)
     assert (made_row["mean"], made_row["seeds"]) == (85.0, 1)
+
+    # Two ensembles of the same four runs say nothing further of the deviation between runs.
+    twice = dataclasses.replace(row, ensemble=Ensemble("base", 2))
+    scale = dataclasses.replace(results.scale, systems=(*results.scale.systems[:-1], twice))
+    *others, made_row = rows_of(dataclasses.replace(results, scale=scale))
+    assert made_row["seeds"] == 2 and others == rows_of(made(tmp_path))
 
 
 def test_better_than_a_published_number(tmp_path):
