@@ -5,9 +5,7 @@ import collections
 import os
 import random
 import re
-import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -30,7 +28,12 @@ from common_jax.training.mesh import local_rows, make_mesh, put_batch
 from common_jax.training.state import InitialState
 from common_jax.training.step import make_predict_step, make_train_step
 from launch.measure.flops import count_flops
-from launch.measure.step_meter import batch_shapes, peak_flops, peak_memory
+from launch.measure.step_meter import (
+    batch_shapes,
+    host_peak_memory,
+    peak_flops,
+    peak_memory,
+)
 
 ROUNDS = 5  # of timing, for several systems
 NEVER = 2**40  # steps
@@ -238,9 +241,7 @@ class StepTimer:
                 "saving_seconds": time.perf_counter() - start,
             }
             checkpoints.close()
-        unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
-        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-        self.values["peak_memory_mib"] = (peak_memory() or host) / 2**20
+        self.values["peak_memory_mib"] = (peak_memory() or host_peak_memory()) / 2**20
 
     def _infer(self) -> dict[str, float]:
         """The rates of predictions for the same batches."""

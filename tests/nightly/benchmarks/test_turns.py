@@ -1,6 +1,7 @@
 """Parts that are compiled together and timed in turn, with stand-ins for their workers."""
 
 import json
+import subprocess
 import sys
 import time
 
@@ -87,3 +88,11 @@ def test_the_limit_leaves_the_rounds_before_it(part, tmp_path):
     rounds = len(found["long"]["rounds"])
     assert 0 < rounds < 3 and found["long"]["state"] == f"{rounds} of 3 rounds"
     assert found["next"]["state"] == "not compiled in time"  # stopped while the first was timed
+
+
+def test_the_peak_memory_of_a_side_is_without_that_of_the_process_which_started_it():
+    folder = timing.__file__.rpartition("/")[0]
+    held = bytearray(b"x" * (400 << 20))
+    code = f"import sys; sys.path.insert(0, {folder!r}); import timing; print(timing.peak_memory())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < len(held) / 2
