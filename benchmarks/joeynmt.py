@@ -50,6 +50,10 @@ PACKAGES = (
 UNEQUAL = (
     "Each side has its own batches of about 1,000 real target tokens: Joey NMT pads pairs of any "
     "length to the longest, the suite groups or packs them by length.",
+    "Joey NMT also applies dropout to attention weights and in feed-forward layers, the suite to "
+    "embeddings and sub-layers alone.",
+    "Joey NMT's search computes all earlier positions again at each step, the suite keeps their "
+    "keys and values; Joey NMT limits the length by the batch's longest source.",
     "Translation: Joey NMT's vocabulary has a start symbol, here with the zeros that the suite "
     "starts with; the suite ends a sentence when no open hypothesis can be better.",
     "Tokens are of both languages.",

@@ -17,9 +17,11 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "benchmarks"
 SUITE = "suite"  # name of this suite's side
 ABOUT = (
     'The suite is this project. Medians over rounds; "times as fast" is the median of the ratios '
-    'within a round, "equal" the share of answers that are the suite\'s.'
+    "within a round."
 )
+EQUAL = ' "Equal" is the share of answers that are the suite\'s.'
 SPEED = "suite, times as fast"  # the column of ratios
+EQUAL_COLUMN = "equal, %"
 SERVED = ("batches", "--max_batch 1")  # the server with and without batches
 
 
@@ -52,7 +54,8 @@ def comparison(file: str, results: Mapping[str, Any]) -> Report:
         shown.append(f"{_title(measure)}: the suite's speed is {'; '.join(beside)}{end}")
     charted = [measure for measure in speeds if "caution" not in parts[measure]]
     shown += _charts({measure: speeds[measure] for measure in charted}, others)
-    shown.append(f"{ABOUT} {file} has all rounds and versions.")
+    equal = EQUAL if any(EQUAL_COLUMN in row for part in rows.values() for row in part) else ""
+    shown.append(f"{ABOUT}{equal} {file} has all rounds.")
 
     # All numbers, and what differs between the sides.
     page = results["page"]
@@ -104,7 +107,7 @@ def summary(rows: Sequence[Row], unit: str = "example") -> list[Row]:
             return statistics.median(row[name] for row in of_side)
 
         answered = "equal_answers" in of_side[0]
-        equal = {"equal, %": 100 * median("equal_answers")} if answered else {}
+        equal = {EQUAL_COLUMN: 100 * median("equal_answers")} if answered else {}
         result.append(
             {
                 "side": side,

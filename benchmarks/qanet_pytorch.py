@@ -34,8 +34,10 @@ BATCHES = 6
 LENGTHS = {"context": 400, "question": 50}
 SIZES = {"dim": 128, "heads": 8, "char_dim": 64, "word_dim": 50}
 UNEQUAL = (
-    "The peer adds position encodings at each block and applies dropout to the block's input; the "
-    "suite, to each sub-layer's output and to the embeddings. Both have stochastic depth.",
+    "The peer adds position encodings at each block. It applies dropout to inputs of sub-layers, "
+    "attention weights, in the highway network and to outputs; the suite to embeddings and to each "
+    "sub-layer's output. Both have stochastic depth.",
+    "The suite's answers include the search for the best span, the peer's are logits.",
     "The peer looks up word vectors on the device, the suite reads them from host memory.",
     "The peer's highway network has the width of the model, the suite's that of words and "
     "characters together.",

@@ -39,6 +39,10 @@ CONFIG, LIGHT = (f"configs/attconv/snli_small.py:{name}" for name in ("advanced_
 UNEQUAL = (
     "The models differ, each has its own sizes; word vectors have 300 dimensions in all of them.",
     "The suite and ESIM train the word vectors and count them as parameters, RE2 does neither.",
+    "Training: the suite with AdaGrad, without dropout and clipping; ESIM with Adam, a dropout of "
+    "0.5 and clipping; RE2 with a dropout of 0.2 and clipping.",
+    "The peers' batches are cut to their longest text, the suite's have fixed shapes; RE2's step "
+    "includes making tensors of lists.",
     "Accuracies are not compared.",
     FIRST_PASS,
 )
