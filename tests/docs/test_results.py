@@ -18,17 +18,8 @@ import pytest
 
 from benchmarks import pages
 from launch.pages import markdown
-from launch.reproduce import __main__ as reproduce
-from tests.docs.cells import TEXTS, Tables, mistakes, updated
-from tests.docs.digests import (
-    LISTS,
-    MADE,
-    RESULTS,
-    ROOT,
-    unchanged,
-    unfounded,  # noqa: F401  (for tests/launch/reproduce)
-    wrong_lines,
-)
+from tests.docs.cells import TEXTS, mistakes, updated
+from tests.docs.digests import LISTS, MADE, RESULTS, ROOT, unchanged, wrong_lines
 
 # Two pages have sums and units that their raw files do not, docs/mistakes.md messages.
 UNCHECKED = {"performance.md", "mistakes.md", "results/planned.md"}
@@ -58,7 +49,7 @@ def marked_tables(text):
             yield table_match[1] or "", head, rows
 
 
-def unexplained(text, folder=RESULTS):
+def unexplained(text):
     """Numbers of a page that are in none of its raw files."""
     wrong = []
     for comment, head, rows in marked_tables(text):
@@ -66,7 +57,7 @@ def unexplained(text, folder=RESULTS):
         if mark is None:
             wrong.append(f"no raw files named: {head}")
             continue
-        texts = [(folder / file).read_text() for file in mark[1].split()]
+        texts = [(RESULTS / file).read_text() for file in mark[1].split()]
         raw = [abs(float(number)) for text in texts for number in RAW_NUMBER.findall(text)]
         for row in rows:
             for name, cell in zip(head[1:], row[1:], strict=True):
@@ -105,18 +96,9 @@ def test_archives_name_no_folder_of_the_machine():
         assert not re.search(r"[=\s\"']/", "".join(texts)), path
 
 
-def checked(path):
-    """The sections of a text whose numbers have cells."""
-    section = r"^## (?:Results|What was found|Beside the papers|In detail)$.*?(?=^## |\Z)"
-    return "".join(re.findall(section, path.read_text(), flags=re.MULTILINE | re.DOTALL))
-
-
-@pytest.fixture(scope="module")
-def tables():
-    return Tables(RESULTS, reproduce.TABLES)
-
-
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_numbers_of_a_text_are_those_of_their_cells(path, tables):
-    text = checked(path)
-    assert not mistakes(text, tables) and updated(text, tables) == text
+def test_numbers_of_a_text_are_those_of_their_cells(path):
+    """Of the sections whose numbers have cells."""
+    section = r"^## (?:Results|What was found|Beside the papers|In detail)$.*?(?=^## |\Z)"
+    text = "".join(re.findall(section, path.read_text(), flags=re.MULTILINE | re.DOTALL))
+    assert not mistakes(text) and updated(text) == text

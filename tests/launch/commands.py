@@ -72,6 +72,16 @@ def fails(monkeypatch, capsys, argv, main=train.main):
     return line
 
 
+def python(*words, stdin="", cwd=ROOT, **environment):
+    """The status, the output and the messages of a Python process with these variables."""
+    environment = {**os.environ, **environment}
+    command = [sys.executable, *map(str, words)]
+    done = subprocess.run(
+        command, input=stdin, env=environment, cwd=cwd, capture_output=True, encoding="utf-8"
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 def answers(monkeypatch, capsys, lines, *argv):
     """The output of `launch.predict` for lines on its standard input."""
     text = "".join(f"{line}\n" for line in lines).encode()
@@ -102,14 +112,10 @@ def exports(folder, *flags):
 def answered_without_a_model(model, lines, *flags):
     """Predictions of an export in a process that cannot import flax, Orbax, optax or a model."""
     text = "".join(f"{line}\n" for line in lines)
-    command = [sys.executable, "-c", _WITHOUT_A_MODEL, "--model", str(model), *flags]
-    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": ""}
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+    words = ["-c", _WITHOUT_A_MODEL, "--model", model, *flags]
+    status, out, errors = python(*words, stdin=text, JAX_COMPILATION_CACHE_DIR="")
+    assert (status, errors) == (0, "")
+    return out.splitlines()
 
 
 def same_answers(actual, expected):

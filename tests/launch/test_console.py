@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 import traceback
 from pathlib import Path
 
@@ -284,15 +283,3 @@ def test_a_package_stores_no_trials(tmp_path, monkeypatch, capsys):
         assert "store in docs/results of a clone" in fails(
             monkeypatch, capsys, argv, reproduce.main
         )
-
-
-def test_the_wheels_page_has_no_links_to_files():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    page = (ROOT / "README.md").read_text("utf-8")
-    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    links = r'(?:\]\(|src=")([^)"#]+)'
-    relative = [link for link in re.findall(links, page) if "://" not in link]
-    assert relative and all((ROOT / link).exists() for link in relative)
-    for substitution in hook["substitutions"]:
-        page = re.sub(substitution["pattern"], substitution["replacement"], page)
-    assert all(link.startswith("https://") for link in re.findall(links, page))

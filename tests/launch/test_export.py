@@ -7,10 +7,7 @@ import os
 import pickle
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import jax
 import jax.export
@@ -28,10 +25,10 @@ from launch import evaluate
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from tests.launch import commands, older_exports
+from tests.launch.commands import ROOT
 from tests.launch.corrupt_files import flipped, sealed, text, values
 from tests.toy import Toy, ToyService, WideToy, changed, four_steps
 
-ROOT = Path(__file__).parents[2]
 LINES = ["123", "4567", "9"]
 PROGRAM, PARAMETERS = "programs/program.stablehlo", "parameters.safetensors"
 WRITTEN = ("stablehlo", "safetensors")
@@ -309,12 +306,10 @@ def test_no_code_of_an_export_is_run(folder, tmp_path):
         if name == "package":
             (model / "__init__.py").write_text("from . import evil")
         manifest(predictor=f"{name}.evil:X")(model)
-    python = [sys.executable, "-c", LOADS, *names]
-    path = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(python, cwd=tmp_path, env=path, stdout=subprocess.PIPE, text=True)
+    _, out, _ = commands.python("-c", LOADS, *names, cwd=tmp_path, PYTHONPATH=str(ROOT))
     for name in names:
         refused = f"predictor='{name}.evil:X': no such predictor (not in an installed package"
-        assert refused in done.stdout
+        assert refused in out
     assert not (tmp_path / "ran").exists()
 
 

@@ -4,16 +4,13 @@ import importlib
 import json
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from common_jax.errors import UserError
 from launch.__main__ import commands, main, module_of
+from tests.launch.commands import ROOT, python
 
-ROOT = Path(__file__).parents[2]
 LINES, COLUMNS = 40, 100  # of a screen
 PAGES = [[name] for name in commands()] + [
     ["bench", sub] for sub in ("attention", "train", "predict")
@@ -108,15 +105,9 @@ READER = {"reading an export": "import common_jax.deploy.parameters"}
 @pytest.fixture(scope="module")
 def loaded():
     """The top-level modules that each case has loaded."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORK],
-        input=json.dumps(CONFIGS | COMMANDS | READER),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return {name: {*modules} for name, modules in map(json.loads, done.stdout.splitlines())}
+    status, out, errors = python("-c", FORK, stdin=json.dumps(CONFIGS | COMMANDS | READER))
+    assert status == 0, errors
+    return {name: {*modules} for name, modules in map(json.loads, out.splitlines())}
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -12,7 +12,7 @@ from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import served
 from launch.train import __main__ as train
-from tests.launch.commands import answers, scores, toy_config
+from tests.launch.commands import answers, arguments, scores, toy_config
 from tests.launch.tiny_runs import result
 
 LINES = ["123", "456", "123"]
@@ -21,9 +21,7 @@ LINES = ["123", "456", "123"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fourth")
-    cache = f"--config.data.cache_dir={folder / 'cache'}"
-    config = ["--config", toy_config(folder, {"train.steps": 4}), cache, "--config.mesh.data=1"]
-    train.main([*config, "--workdir", str(folder / "run")])
+    train.main(arguments(toy_config(folder), folder, **{"train.steps": 4, "mesh.data": 1}))
     return folder / "run"
 
 

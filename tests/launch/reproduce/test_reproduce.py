@@ -18,7 +18,7 @@ from common_jax.training import run_writer
 from launch.reproduce import __main__ as reproduce
 from launch.train import __main__ as train
 from launch.trials import local_executor
-from tests.docs.test_results import unfounded
+from tests.docs.digests import unfounded
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import ROOT, SMALL
 

@@ -161,35 +161,40 @@ def service(limits=LIMITS, log=False, delay=0.0, hosts=(), warm=True):
 
 
 @contextlib.contextmanager
-def running(delay=0.0, queue=8, batch=16, timeout=2.0, stop=server.STOP_SECONDS):
-    """The port and the process of a server of `service`."""
-    command = [sys.executable, "-m", "tests.launch.serve.toy_server"]
-    process = subprocess.Popen(
-        [*command, *map(str, (delay, queue, batch, timeout, stop))],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def started(*command, **options):
+    """The port and the process of a server, whose first line ends with its address."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)
     try:
-        line = process.stdout.readline()
-        assert line, process.stderr.read()
-        yield int(re.search(r":(\d+)$", line.strip())[1]), process
+        match = re.search(r":(\d+)/?$", process.stdout.readline().strip())
+        assert match, process.communicate()
+        yield int(match[1]), process
     finally:
         process.kill()
         process.communicate()
 
 
+def running(delay=0.0, queue=8, batch=16, timeout=2.0, stop=server.STOP_SECONDS):
+    """The port and the process of a server of `service`."""
+    command = [sys.executable, "-m", "tests.launch.serve.toy_server"]
+    numbers = map(str, (delay, queue, batch, timeout, stop))
+    return started(*command, *numbers, stderr=subprocess.PIPE)
+
+
+def requested(port, path, body=None, timeout=60):
+    """The response to a request, which has a body in JSON or none, and its text."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    with contextlib.closing(connection):
+        method = "GET" if body is None else "POST"
+        connection.request(method, path, body, {"content-type": "application/json"})
+        response = connection.getresponse()
+        return response, response.read().decode()
+
+
 def post(port, inputs, name="toy", timeout=20, **fields):
     """The status and the JSON of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     body = json.dumps({"inputs": inputs, **fields})
-    headers = {"content-type": "application/json"}
-    connection.request("POST", f"/v1/models/{name}:predict", body, headers)
-    response = connection.getresponse()
-    answer = json.loads(response.read())
-    connection.close()
-    return response.status, answer
+    response, text = requested(port, f"/v1/models/{name}:predict", body, timeout)
+    return response.status, json.loads(text)
 
 
 def main(delay, queue, batch, timeout, stop):

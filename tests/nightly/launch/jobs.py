@@ -1,10 +1,8 @@
 """Runs of processes: several with Gloo between them, and killed ones on disks without locks."""
 
-import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 
@@ -130,20 +128,9 @@ def begin(number, config, run, corpus, log, **overrides):
     values = {**EVERY_STEP, "data.cache_dir": corpus, **overrides}
     if "toy" in str(config):
         del values["data.max_shapes"]
-    command = [sys.executable, str(ROOT / "tests/nightly/launch/no_locks.py"), str(number)]
-    command += [sys.executable, "-m", "launch.train", "--config", str(config)]
-    command += [f"--config.{key}={value}" for key, value in values.items()]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
-    environment["CONV_ATTENTION_LEASE_SECONDS"] = str(LEASE)
-    environment["JAX_COMPILATION_CACHE_DIR"] = str(corpus.with_name("compiled"))
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            [*command, "--workdir", str(run)],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=output,
-            cwd=ROOT,
-        )
+    lease = {"CONV_ATTENTION_LEASE_SECONDS": str(LEASE)}
+    without = [sys.executable, str(ROOT / "tests/nightly/launch/no_locks.py"), str(number)]
+    return start(config, values, run, 1, log, (), corpus.with_name("compiled"), lease, without)
 
 
 def reach(processes, run, step, output):

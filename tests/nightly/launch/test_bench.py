@@ -2,8 +2,6 @@
 
 import json
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,29 +9,16 @@ from common_jax.training.config import parse
 from csan_jax.task import Translation
 from launch.bench.__main__ import main
 from launch.measure import steps
+from tests.launch.commands import arguments
+from tests.launch.tiny_runs import TINY
 
-MODEL = {
-    "data.examples": 200,
-    "data.holdout_size": 8,
-    "data.vocab_size": 350,
-    "data.batch_tokens": 256,
-    "data.max_shapes": 1,
-    "model.dim": 16,
-    "model.mlp_dim": 16,
-    "model.num_heads": 2,
-    "model.encoder_layers": 1,
-    "model.decoder_layers": 1,
-    "model.local_layers": 0,
-    "train.steps_per_call": 2,
-    "mesh.data": 1,
-}
+SIZES = TINY["csan"] | {"data.batch_tokens": 256, "data.max_shapes": 1, "model.local_layers": 0}
+SIZES |= {"train.steps_per_call": 2, "mesh.data": 1}
 
 
-def small_config(folder: Path, **values: Any) -> list[str]:
+def small_config(folder, **values):
     """The flags of a quick translation config."""
-    values = MODEL | {"data.cache_dir": folder / "cache"} | values
-    flags = [f"--config.{key}={value}" for key, value in values.items()]
-    return ["--config", "configs/csan/quickstart.py", *flags]
+    return arguments("configs/csan/quickstart.py", folder, **(SIZES | values))[:-2]
 
 
 def test_a_training_step_is_measured_with_its_parts(tmp_path, monkeypatch, capsys):

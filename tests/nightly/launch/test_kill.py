@@ -13,16 +13,15 @@ tests/common_jax/training/test_loop.py tests every kind of stop in one process.
 
 import collections
 import contextlib
-import dataclasses
 import itertools
 import json
 import os
 import random
 import signal
 import statistics
-import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,28 +41,15 @@ AIMS = ("saving", "validating", "scoring", "stepping", "preparing")
 AIMS += ("saving", "validating", "scoring", "starting")
 
 
-@dataclasses.dataclass(frozen=True)
-class Start:
-    """A process of a run, and the files of the run.
-
-    Attributes:
-      errors: the file of its standard error.
-      began: its start time; older files in `run` are of earlier processes.
-    """
-
-    process: subprocess.Popen
-    run: Path
-    errors: Path
-    began: float
-
-
 def begin(folder, name, family, devices):
+    """A process of a run, the run's folder, the file of the process's messages, and its start time:
+    older files in the folder are of earlier processes."""
     overrides = {**RHYTHM, **SMALL[family], "mesh.data": devices}
     overrides["data.cache_dir"] = folder / f"{name}.corpus"
-    config, path, began = f"configs/{family}/quickstart.py", folder / f"{name}.stderr", time.time()
-    run, compiled = folder / name, folder / "compiled"
-    process = start(config, overrides, run, devices, path, folder=compiled)
-    return Start(process, run, path, began)
+    errors, began = folder / f"{name}.stderr", time.time()
+    config, run = f"configs/{family}/quickstart.py", folder / name
+    process = start(config, overrides, run, devices, errors, folder=folder / "compiled")
+    return SimpleNamespace(process=process, run=run, errors=errors, began=began)
 
 
 def wrote(start, path):
@@ -202,9 +188,8 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devic
     for number, aim in enumerate(aimed):
         remaining = kills - number - 1
         at = max(newest, (STEPS - 8) * number // before_scoring + chance.randrange(4)) + 1
-        share = (
-            0.3 if aim in ("starting", "scoring") else 0.7
-        )  # those compiled in the uninterrupted run
+        # those compiled in the uninterrupted run
+        share = 0.3 if aim in ("starting", "scoring") else 0.7
         pause = chance.uniform(0, share * lasts.get(aim, 0))
         if aim == "scoring" and remaining < 2:
             pause = chance.uniform(0, 0.02 * remaining)
