@@ -20,7 +20,7 @@ number in a file of docs/results. `verdict` is that of a claim, of several if th
 or "not judged". `statements | VERDICT` is the number of the papers' statements with that verdict,
 or that verdict itself, `statements | all` the number of all. The metric of a difference may be one
 beside that of the claim. Numbers in names ("Table 3", "2D", "F1") and in code need no cell.
-`python -m tests.docs.cells` writes the numbers of the cells into the texts.
+`python -m tests.docs.cells` writes the numbers and verdicts of the cells into the texts.
 """
 
 import functools
@@ -48,6 +48,10 @@ VERDICT = re.compile(
     r"\b(?:(?:do(?:es)?\s+not\s+hold|holds?)\s+here(?:,\s+provisional(?:ly)?)?"
     r"|awaits?\s+new\s+seeds|open|not\s+judged)\b"
 )
+SECTIONS = re.compile(
+    r"^## (?:Results|What was found|Beside the papers|In detail)$.*?(?=^## |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 COMMENT = re.compile(r"[ ]*<!-- cells\n(.*?)-->", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d(?:,?\d)*(?:\.\d+)?(?: million)?")
 TEXTS = (ROOT / "README.md", RESULTS / "index.md")
@@ -62,10 +66,9 @@ NAME = re.compile(  # names with numbers, code, links' targets and comments
 
 def values(page: str, source: str) -> list[float]:
     """The value of a line of a comment; of `setting` all numbers of the setting."""
-    if source.endswith("| verdict"):
-        raise LookupError("a verdict, not a number")
     if source == "setting":
-        return _setting(page)
+        text = (RESULTS / page / "page.md").read_text()
+        return _numbers(text.partition("## Setting")[2].partition("| ")[0])
     if source.startswith("statements |"):
         return [float(_statements(source.partition("|")[2].strip()))]
     if source.startswith("raw |"):
@@ -110,12 +113,6 @@ def verdicts(page: str, source: str) -> set[str]:
         raise LookupError("a number, not a verdict")
     claims = [_claim(page, pair.strip(), metric) for pair in rows.split(";")]
     return {state_of(claim["verdict"]) for claim in claims}
-
-
-def _setting(page: str) -> list[float]:
-    """The numbers in the setting of a page."""
-    text = (RESULTS / page / "page.md").read_text()
-    return _numbers(text.partition("## Setting")[2].partition("| ")[0])
 
 
 @functools.cache
@@ -214,47 +211,26 @@ def sources(comment: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def mistakes(text: str) -> list[str]:
-    """The numbers of a text that have no cell, or are not the number in it."""
-    wrong = []
-    for block, comment in blocks(text):
-        if COMMENT.fullmatch(block):
-            continue
-        numbers = [block[start:end] for start, end in spans(block)]
-        pairs = sources(comment or "")
-        if len(numbers) != len(pairs):
-            wrong.append(f"{len(numbers)} numbers, {len(pairs)} cells: {block.strip()[:70]}")
-            continue
-        for number, (page, source) in zip(numbers, pairs, strict=True):
-            try:
-                if VERDICT.fullmatch(number):
-                    found = verdicts(page, source)
-                    right = found == {_singular(number)}
-                else:
-                    found = values(page, source)
-                    right = any(written(value, number) == number for value in found)
-            except (LookupError, AttributeError) as error:
-                wrong.append(f"{number}: {page}: {source}: no such cell ({error})")
-                continue
-            if not right:
-                wrong.append(f"{number}: {page}: {source} is {[*found][:1]}")
-    return wrong
-
-
 def updated(text: str) -> str:
-    """A text with the numbers of its cells, each in the form in which it is written."""
+    """A text with the numbers and verdicts of its cells in the forms in which they are written."""
     parts = []
     for block, comment in blocks(text):
-        ends = spans(block) if comment else []
-        for (start, end), pair in reversed([*zip(ends, sources(comment or ""), strict=True)]):
-            number = block[start:end]
-            if VERDICT.fullmatch(number):
-                continue
-            value, *others = values(*pair)
-            if not others:
-                block = block[:start] + written(value, number) + block[end:]
+        ends = [] if COMMENT.fullmatch(block) else spans(block)
+        pairs = sources(comment or "")
+        assert len(ends) == len(pairs), f"{len(ends)} numbers, {len(pairs)} cells: {block[:70]}"
+        for (start, end), pair in reversed([*zip(ends, pairs, strict=True)]):
+            block = block[:start] + _right(block[start:end], *pair) + block[end:]
         parts.append(block)
     return "".join(parts)
+
+
+def _right(words: str, page: str, source: str) -> str:
+    """A number or a verdict, unchanged if its cell has it."""
+    if VERDICT.fullmatch(words):
+        verdict = verdicts(page, source)
+        return words if verdict == {_singular(words)} else " and ".join(sorted(verdict))
+    found = [written(value, words) for value in values(page, source)]
+    return words if words in found else found[0]
 
 
 def _singular(words: str) -> str:
@@ -277,4 +253,4 @@ def written(value: float, like: str) -> str:
 
 if __name__ == "__main__":
     for path in TEXTS:
-        path.write_text(updated(path.read_text()))
+        path.write_text(SECTIONS.sub(lambda match: updated(match[0]), path.read_text()))

@@ -62,33 +62,12 @@ def parsers(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
-def error(name, argv):
-    """The message for a command line that is not valid; "" for a valid one."""
-    known = listed_commands()
-    if name not in known:
-        return f"no command launch.{name}" if name or argv else ""
-    if "--help" in argv:
-        return ""
-    try:
-        importlib.import_module(module_of(name)).main(argv)
-    except UserError as mistake:
-        return str(mistake)
-    except ParsedError as parsed:
-        args, rest = parsed.args
-    try:
-        _require_fields(name, args, rest)
-    except (UserError, ValueError) as mistake:
-        return str(mistake)
-    return ""
-
-
-def _require_fields(name, args, rest):
-    """Checks config, system, fields and table of a command line."""
+def require_valid(name, args, rest):
+    """Checks config, system, fields and table of a command line, and what its parser has left."""
     if name == "reproduce" and args.table:
         reproduce._scale(read_table(reproduce.TABLES / f"{args.table}.toml"), args)
     if not hasattr(args, "config"):
-        if rest and not (name == "evaluate" and all(map(_of_data, rest))):
-            raise UserError(f"unrecognized arguments: {' '.join(rest)}")
+        assert all(name == "evaluate" and _of_data(argument) for argument in rest), rest
     elif name == "sweep":
         axes = [grid_axis(text) for text in args.grid]
         axes += [zipped_axis(args.zip)] if args.zip else []
@@ -115,13 +94,13 @@ def _config_classes():
 
 @pytest.mark.parametrize("page", CHECKED, **by_name)
 def test_each_command_is_valid(page, parsers):
-    wrong = [
-        f"{block}: launch.{name}: {message}"
-        for block in blocks(page)
-        for name, argv in commands(block.text)
-        if (message := error(name, argv))
-    ]
-    assert not wrong
+    for block in blocks(page):
+        for name, argv in commands(block.text):
+            assert name in listed_commands() or not (name or argv), f"{block}: launch.{name}"
+            if name and "--help" not in argv:
+                with pytest.raises(ParsedError) as parsed:
+                    importlib.import_module(module_of(name)).main(argv)
+                require_valid(name, *parsed.value.args)
 
 
 @pytest.mark.parametrize("page", CHECKED, **by_name)
@@ -195,7 +174,6 @@ def test_names_in_the_text_exist(page, config_keys):
 
 
 def anchors(page):
-    """The anchors of a page's headings."""
     heads = re.findall(r"^#+ (.*)$", prose(page.read_text("utf-8")), re.MULTILINE)
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip().lower()) for head in heads}
 

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ from launch import cli, evaluate, report
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from launch.train import __main__ as train
-
-ROOT = Path(__file__).parents[2]
+from tests.launch.tiny_runs import ROOT
 
 
 def arguments(config, folder, run="run", **changes):
@@ -161,10 +159,10 @@ def labelled(run, split="test"):
     return [line.split("\t") for line in lines[1:]]
 
 
-def reported(folder, *runs, flags=()):
+def reported(folder, *runs):
     """The page that `launch.report` writes of a folder's runs."""
     page = folder / "report.html"
-    report.main([*(str(folder / run) for run in runs), "--out", str(page), *flags])
+    report.main([*(str(folder / run) for run in runs), "--out", str(page)])
     return page.read_text(encoding="utf-8")
 
 

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import Option, Predictor
@@ -19,8 +18,8 @@ from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import Model
+from tests.launch.tiny_runs import ROOT
 
-ROOT = Path(__file__).parents[3]
 LIMITS = Limits(inputs=4, length=50, queue=8, timeout=2.0)
 VIEWED = {
     **{"answer": "zwei", "start": 2, "end": 6, "probability": 0.5},

@@ -162,8 +162,6 @@ def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
 
 @pytest.fixture
 def trial_of(planned):
-    """A trial with a number of steps."""
-
     def trial_of(steps, cooldown):
         fields = {"train.steps": steps, "optimizer.cooldown": cooldown}
         overrides = [f"--config.{key}={value}" for key, value in fields.items()]

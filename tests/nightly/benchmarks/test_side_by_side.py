@@ -46,18 +46,11 @@ work(make)
 
 
 def committed(folder):
-    git = lambda *words: subprocess.run(
-        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c", *words],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
     folder.mkdir()
-    git("init", "-q")
     (folder / "model.py").write_text("x = 1\n")
-    git("add", ".")
-    git("commit", "-qm", "one")
-    return git("rev-parse", "HEAD")
+    for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b.c commit -qm one"):
+        subprocess.run(["git", *words.split()], cwd=folder, check=True)
+    return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=folder, text=True).strip()
 
 
 def test_a_checkout_is_the_peers_and_unchanged(tmp_path):

@@ -85,7 +85,6 @@ def machine(tmp_path, service):
 
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory, emulator):
-    """The folder of a run on a disk."""
     machine = Machine(tmp_path_factory.mktemp("disk") / "machine", emulator)
     assert machine.train(machine.folder / "run").wait(120) == 0
     return machine.folder / "run"

@@ -4,13 +4,11 @@ import json
 
 import pytest
 
-from tests.docs.digests import LISTS, MADE, RESULTS, ROOT, STORED, unchanged, wrong_lines
-from tests.docs.test_results import PAGES
-
-PAGES = [*LISTS, *(path for path in PAGES if MADE in path.read_text())]
+from tests.docs.digests import RESULTS, STORED, unchanged, wrong_lines
+from tests.docs.test_results import FROM_TRIALS, by_name
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", FROM_TRIALS, **by_name)
 def test_a_page_is_made_again(path, tmp_path):
     assert not wrong_lines(path, tmp_path)
 

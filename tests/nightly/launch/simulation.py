@@ -64,7 +64,6 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """All cells."""
     grid = itertools.product(SEEDS, LUCK, NOISY, EFFECTS)
     return [
         *itertools.starmap(Cell, grid),

@@ -17,7 +17,6 @@ SIZES |= {"train.steps_per_call": 2, "mesh.data": 1}
 
 
 def small_config(folder, **values):
-    """The flags of a quick translation config."""
     return arguments("configs/csan/quickstart.py", folder, **(SIZES | values))[:-2]
 
 

@@ -37,17 +37,6 @@ def compiled(family, mesh, *changes, shape=None, devices=None):
     return text, collectives(text, dict(mesh.shape)), sum(leaf.size for leaf in params)
 
 
-def require_sharded_rows(family, *changes, shape=None):
-    """Rows of activations are sharded over data and fsdp."""
-    text, exchanges, _ = compiled(family, (2, 2, 2), *changes, shape=shape)
-    assert re.search(rf"f32\[{ROWS // 4},\d+,\d+", text)
-    on_every_device = re.findall(rf"f32\[(?:{ROWS}|{ROWS // 2}),\d+,\d+[\d,]*\]", text)
-    assert not on_every_device
-    # only indices and metrics are gathered over data
-    gathers = [exchange for exchange in exchanges if exchange.kind == "all-gather"]
-    assert sum(gather.bytes for gather in gathers if "data" in gather.axes) < 100_000
-
-
 PACKED = ["data.batching=packed", "data.row_tokens=64", "model.unroll=False"]
 
 
@@ -62,7 +51,13 @@ PACKED = ["data.batching=packed", "data.row_tokens=64", "model.unroll=False"]
     ],
 )
 def test_rows_are_sharded_over_data_and_fsdp(family, changes, shape):
-    require_sharded_rows(family, *changes, shape=shape)
+    text, exchanges, _ = compiled(family, (2, 2, 2), *changes, shape=shape)
+    assert re.search(rf"f32\[{ROWS // 4},\d+,\d+", text)
+    on_every_device = re.findall(rf"f32\[(?:{ROWS}|{ROWS // 2}),\d+,\d+[\d,]*\]", text)
+    assert not on_every_device
+    # only indices and metrics are gathered over data
+    gathers = [exchange for exchange in exchanges if exchange.kind == "all-gather"]
+    assert sum(gather.bytes for gather in gathers if "data" in gather.axes) < 100_000
 
 
 @pytest.mark.parametrize("mesh", [(1, 8, 1), (8, 1, 1)])

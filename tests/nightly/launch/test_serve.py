@@ -72,7 +72,6 @@ def test_a_generated_client_asks(client_of):
 
 
 def ask(port, name, inputs, **fields):
-    """The outputs of a model."""
     status, answer = post(port, inputs, name, timeout=300, **fields)
     assert status == 200, answer
     return answer["outputs"]
