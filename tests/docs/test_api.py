@@ -5,6 +5,8 @@ A name without a docstring would be left out of the reference.
 
 import importlib.util
 import inspect
+import json
+import re
 
 from tests.docs.manual import NAV, RESULTS, ROOT
 
@@ -65,17 +67,10 @@ def test_each_page_is_in_the_navigation():
 
 
 def test_the_sidebar_has_names():
-    names = [name for entry in build.results_nav(RESULTS) for name in names_of(entry)]
+    entries = json.dumps(build.results_nav(RESULTS), default=str)
+    names = re.findall(r'"([^"]*)": ', entries)
     assert {"CSAN", "Table 1, small", "Joey NMT"} <= {*names}
     assert not [name for name in names if "/" in name or "_" in name]
-
-
-def names_of(entry):
-    """The names of an entry of the navigation and of those below it."""
-    for name, below in entry.items():
-        yield name
-        if isinstance(below, list):
-            yield from (found for one in below for found in names_of(one))
 
 
 def test_what_another_host_would_serve_is_found(tmp_path):

@@ -9,6 +9,7 @@ import argparse
 import ast
 import functools
 import importlib
+import itertools
 import pkgutil
 import re
 import types
@@ -16,6 +17,7 @@ import types
 import pytest
 
 from common_jax.errors import UserError
+from common_jax.fields import flat, to_mapping
 from common_jax.training.config import parse, task_class
 from launch import arguments, evaluate
 from launch.__main__ import commands as listed_commands
@@ -132,15 +134,10 @@ def config_keys():
                 config = parse(f"{file}{system and ':'}{system}", [])
             except UserError:  # a system that another config file has
                 continue
-            keys |= {key for key, _ in _flat(config, "")} | {*getattr(config, "short_keys", {})}
+            keys |= {*getattr(config, "short_keys", {})}
+            for key in flat(to_mapping(config)):  # and its sections
+                keys |= {*itertools.accumulate(key.split("."), "{}.{}".format)}
     return keys
-
-
-def _flat(config, prefix):
-    for name, value in vars(config).items():
-        yield f"{prefix}{name}", value
-        if hasattr(value, "__dataclass_fields__"):
-            yield from _flat(value, f"{prefix}{name}.")
 
 
 SECTIONS = r"(?:data|model|words|train|optimizer|mesh|decode|paper|loss)"

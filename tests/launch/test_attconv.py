@@ -14,7 +14,7 @@ from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
 from tests.launch.commands import labelled, scores
-from tests.launch.tiny_runs import evaluated, result
+from tests.launch.tiny_runs import evaluated
 
 FAMILY = FAMILIES["attconv"]
 TESTED = SIZES["test"]
@@ -26,15 +26,6 @@ def folder(tiny, tmp_path_factory):
     folder = tiny("attconv", tmp_path_factory.mktemp("attconv"))
     train.main(FAMILY.arguments(folder, "run1", **{"train.steps": 2}))
     return folder
-
-
-def test_interrupted_equals_uninterrupted(folder):
-    shutil.copytree(folder / "run1", folder / "again")
-    train.main(FAMILY.arguments(folder, "again"))
-    again = result(folder / "again")
-    assert again["resumed_from"] == [2]
-    for name in ("parameters_sha256", "metrics"):
-        assert again[name] == result(folder / "run")[name]
 
 
 def test_evaluate_compares_runs(folder, capsys):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from common_jax.config import to_config_dict
 from common_jax.errors import UserError
+from common_jax.fields import flat, to_mapping
 from common_jax.training.config import default_workdir, parse, systems_of
 from common_jax.training.config_files import installed_configs
 from launch import cli
@@ -78,7 +78,6 @@ def test_a_config_can_use_modules_of_the_current_folder(foreign):
 
 
 OWN = """
-from common_jax.config import to_config_dict
 from configs.csan import quickstart
 from every_second import EverySecond
 
@@ -195,12 +194,6 @@ def test_a_printed_config_pasted_back_is_the_same(file, overrides, capsys):
     assert {*overrides} <= {*words}
 
 
-def leaves(mapping, prefix=""):
-    for name, value in mapping.items():
-        nested = hasattr(value, "items")
-        yield from leaves(value, f"{prefix}{name}.") if nested else [(f"{prefix}{name}", value)]
-
-
 @pytest.mark.parametrize("file", ["csan/quickstart:local_soft", "qanet/squad", "attconv/snli:nse"])
 def test_help_of_a_config_has_each_field_with_its_value_and_text(file, capsys):
     with pytest.raises(SystemExit):
@@ -209,7 +202,7 @@ def test_help_of_a_config_has_each_field_with_its_value_and_text(file, capsys):
     page = re.sub(r"^further fields.*\n", "", page, flags=re.M)
     entry = r"^  --config\.(\S+) (\S+)\s+(\S(?:.*\n)+?) *(?=^  --config|\Z)"
     fields = {key: " ".join(rest.split()) for key, _, rest in re.findall(entry, page, re.M)}
-    values = dict(leaves(to_config_dict(parse(file, ["--config.train.steps=77"]))))
+    values = flat(to_mapping(parse(file, ["--config.train.steps=77"])))
     assert fields.keys() == values.keys()
     for key, value in values.items():
         shown = repr(value) if value in ("", "\t") else value

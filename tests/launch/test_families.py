@@ -49,12 +49,6 @@ def test_train_leaves_the_files_of_the_contract(trained):
             assert results["length"] == lengths
 
 
-def test_the_same_command_reports_that_the_run_is_finished(trained, capsys):
-    family, folder = trained
-    train.main(family.arguments(folder))
-    assert "is finished" in capsys.readouterr().out
-
-
 def test_evaluate_repeats_the_final_score(trained, capsys):
     family, folder = trained
     printed = commands.scores(capsys, folder / "run", "--split", "test")
@@ -88,21 +82,11 @@ def test_an_export_has_examples_of_dev_that_are_pushed_upon_yes(trained, tmp_pat
     assert load_model(folder / "run").examples == ()
 
 
-def test_the_workdir_of_another_run_is_refused(trained, monkeypatch, capsys):
-    family, folder = trained
-    argv = family.arguments(folder, **{"train.seed": 5})
-    assert "holds another run; it differs in train.seed" in fails(monkeypatch, capsys, argv)
-
-
 @pytest.mark.parametrize(
     "argv,total,above",
     [
         ("csan/wmt14_ende.py:base", "88,022,528", None),
-        (
-            "csan/wmt14_ende.py:base --config.model.source_vocab_size=24005",
-            "88,023,040",
-            None,
-        ),
+        ("csan/wmt14_ende.py:base --config.model.source_vocab_size=24005", "88,023,040", None),
         # without 40,000 vectors of 300
         ("attconv/snli.py:cnn", "12,635,403", "without word vectors 635,403"),
     ],
@@ -193,10 +177,8 @@ def test_a_stray_argument_is_one_line(argv, named, tmp_path, monkeypatch, capsys
 
 
 def test_prepare_makes_the_corpus_and_no_run(tmp_path, capsys):
-    sizes = {"examples": 200, "holdout_size": 10, "vocab_size": 400}
-    argv = ["--config", "configs/csan/quickstart.py", "--workdir", str(tmp_path / "run")]
-    argv += [f"--config.data.{key}={value}" for key, value in sizes.items()]
-    argv += [f"--config.data.cache_dir={tmp_path / 'cache'}", "--prepare"]
+    sizes = {"data.examples": 200, "data.holdout_size": 10, "data.vocab_size": 400}
+    argv = [*commands.arguments("configs/csan/quickstart.py", tmp_path, **sizes), "--prepare"]
     train.main([*argv, "--workers", "2"])
     assert "prepared 220 pairs in " in capsys.readouterr().err
     assert len(list((tmp_path / "cache").glob("*/train/meta.json"))) == 1

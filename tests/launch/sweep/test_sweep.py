@@ -3,7 +3,6 @@
 Tests of the executor alone use a stub for the trials, without JAX.
 """
 
-import csv
 import json
 import os
 import signal
@@ -22,7 +21,7 @@ from common_jax.training.run_folder import VERSION
 from launch import cli
 from launch.sweep import __main__ as sweep
 from launch.trials import local_executor, ray_executor
-from launch.trials.status import find
+from launch.trials.status import find, read_csv
 from launch.trials.trials import grid_axis, grid_trials
 from tests.launch import commands
 from tests.launch.commands import fails
@@ -79,8 +78,7 @@ def stub(monkeypatch):
 
 
 def rows(out):
-    with (out / "results.csv").open() as file:
-        return {row["optimizer.learning_rate"]: row for row in csv.DictReader(file)}
+    return {row["optimizer.learning_rate"]: row for row in read_csv(out / "results.csv")}
 
 
 def result(out, trial):

@@ -143,18 +143,6 @@ def kill(start, reached, pause):
     assert start.process.wait() == -signal.SIGKILL, f"over too early: {start.errors.read_text()}"
 
 
-def counted(counts):
-    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-
-
-@pytest.fixture(scope="module")
-def hits():
-    """The number of kills by phase, over all runs."""
-    hits = collections.Counter()
-    yield hits
-    print(f"\nkilled {hits.total()} of {sum(KILLS.values())} times: {counted(hits)}")
-
-
 def reaching(aim, at, remaining):
     """The condition for a kill: a phase at a step or later, or a file of the final evaluation.
 
@@ -177,7 +165,7 @@ def reaching(aim, at, remaining):
 
 
 @pytest.mark.parametrize("family,devices", KILLS)
-def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devices):
+def test_killed_and_started_again_is_bit_identical(tmp_path, family, devices):
     kills = min(KILLS[family, devices], int(os.environ.get("KILLS") or 50))
     chance = random.Random(f"{family} {devices}")
     undisturbed, run = tmp_path / "uninterrupted", tmp_path / "killed"
@@ -211,11 +199,7 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devic
     assert evaluated(run) == files
     assert not (run / "damaged").exists(), "a kill is no damage"
     assert len(results[1]["resumed_from"]) >= restarts
-    hits.update(hit)
-    print(
-        f"\n{family}, {devices} devices: killed {hit.total()} times ({counted(hit)}); "
-        f"{kills} of {kills} resumed; sha256 equal: {results[1]['parameters_sha256'][:16]}"
-    )
+    print(f"\n{family}, {devices} devices: killed {hit.total()} times: {dict(hit)}")
     for name in ("saving", "validating", "scoring"):
         aimed_at = aimed.count(name)
         assert hit[name] + hit["ending"] * (name == "scoring") >= aimed_at - aimed_at // 3, name
