@@ -78,6 +78,7 @@ def test_a_config_can_use_modules_of_the_current_folder(foreign):
 
 
 OWN = """
+from common_jax.config import to_config_dict
 from configs.csan import quickstart
 from every_second import EverySecond
 
