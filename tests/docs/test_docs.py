@@ -145,29 +145,19 @@ FOLDERS = r"(?:configs|launch|tests|docs|tables|\w+_jax)"
 FILE_ENDINGS = {"en", "de", "tsv", "json", "py", "md"}
 
 
-def wrong_names(text, keys):
-    """Inline code that names a command, flag, config key, path or object that does not exist."""
-    known = {*listed_commands(), "api"}
-    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(text)):
-        for name in re.findall(r"\blaunch\.(\w+)", span):
-            if name not in known:
-                yield span
-        key = re.match(rf"(?:--config\.)?({SECTIONS}\.[a-z_.]+)(?:=\S*)?$", span)
-        if key and key[1] not in keys and key[1].rpartition(".")[2] not in FILE_ENDINGS:
-            yield span
-        path = re.match(rf"({FOLDERS}/[a-z0-9_./]*)(?::\w+)?$", span)
-        if path and not (ROOT / path[1]).exists():
-            yield span
-        if re.match(r"(?:common|csan|qanet|attconv)_jax(?:\.\w+)+$", span):
-            try:
-                pkgutil.resolve_name(span)
-            except (ImportError, AttributeError):
-                yield span
-
-
 @pytest.mark.parametrize("page", WRITTEN, **by_name)
 def test_names_in_the_text_exist(page, config_keys):
-    assert not [*wrong_names(page.read_text("utf-8"), config_keys)]
+    """Inline code names commands, flags, config keys, paths and objects."""
+    known = {*listed_commands(), "api"}
+    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page.read_text("utf-8"))):
+        assert {*re.findall(r"\blaunch\.(\w+)", span)} <= known, span
+        key = re.match(rf"(?:--config\.)?({SECTIONS}\.[a-z_.]+)(?:=\S*)?$", span)
+        if key and key[1].rpartition(".")[2] not in FILE_ENDINGS:
+            assert key[1] in config_keys, span
+        path = re.match(rf"({FOLDERS}/[a-z0-9_./]*)(?::\w+)?$", span)
+        assert path is None or (ROOT / path[1]).exists(), span
+        if re.match(r"(?:common|csan|qanet|attconv)_jax(?:\.\w+)+$", span):
+            pkgutil.resolve_name(span)
 
 
 def anchors(page):
@@ -175,23 +165,16 @@ def anchors(page):
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip().lower()) for head in heads}
 
 
-def broken_links(page):
-    """The relative links of a page to files or headings that do not exist."""
+LINKING = [*PAGES, *RESULTS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
+
+
+@pytest.mark.parametrize("page", [p for p in LINKING if p.parent.name != "api"], **by_name)
+def test_links_resolve(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text("utf-8"))):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
-        if re.match(r"https?:", link) or "api/" in str(target):
-            continue
-        if not target.exists() or (anchor and anchor not in anchors(target)):
-            yield link
-
-
-@pytest.mark.parametrize(
-    "page", [*PAGES, *RESULTS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], **by_name
-)
-def test_links_resolve(page):
-    if page.parent.name != "api":
-        assert not [*broken_links(page)]
+        if not re.match(r"https?:", link) and "api/" not in str(target):
+            assert target.exists() and (not anchor or anchor in anchors(target)), link
 
 
 def test_results_named_in_code_exist():

@@ -117,7 +117,8 @@ def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_an_export_has_one_value_of_each_option_and_refuses_others(translator, tiny, tmp_path):
-    plain, changed = tiny.exported("csan", tmp_path / "plain"), tmp_path / "changed"
+    plain = tiny.exported("csan", tmp_path / "plain")
+    changed = tmp_path / "changed"
     argv = ["--workdir", str(translator), "--beam_size", "2", "--out", str(changed)]
     export.main([*argv, "--length_penalty", "0"])
     close = lambda scores: [pytest.approx(row, abs=2e-4) for row in scores]

@@ -89,7 +89,8 @@ def official(predictions, golds):
 
     scores = []
     for key, text in golds.items():
-        own, gold = words(predictions[key]), words(text)
+        own = words(predictions[key])
+        gold = words(text)
         common = (Counter(own) & Counter(gold)).total()
         scores.append((own == gold, 2 * common / (len(own) + len(gold))))
     return dict(zip(("exact_match", "f1"), 100 * np.mean(scores, axis=0), strict=True))
@@ -112,7 +113,8 @@ def test_scores_are_the_official_ones_whatever_the_ids(ids, tmp_path, capsys):
         for key, text in golds.items()
     ]
     data = json.dumps({"data": [{"paragraphs": [{"context": "a b c", "qas": asked}]}]})
-    predictions, plain = tmp_path / "predictions.json", tmp_path / "data.json"
+    predictions = tmp_path / "predictions.json"
+    plain = tmp_path / "data.json"
     published = tmp_path / "sample1k-HCVerifyAll.json.gz"
     predictions.write_text(json.dumps(answers))
     plain.write_text(data)

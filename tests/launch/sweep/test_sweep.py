@@ -243,27 +243,12 @@ def hashes(out):
     return [result(out, trial)["parameters_sha256"] for trial in TRIALS]
 
 
-def begun(argv):
-    command = [sys.executable, "-m", "launch.sweep", *argv]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", [["--jobs", "2"], ["--executor", "ray"]], ids=str)
 def test_concurrent_trials_have_the_same_numbers(trained, argv, flags, tmp_path):
     sweep.main([*argv, *flags])
     assert hashes(tmp_path) == hashes(trained)
     assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
-
-
-@pytest.mark.slow
-def test_two_sweeps_in_processes_share_the_work(trained, argv, tmp_path):
-    for process in [begun(argv) for _ in range(2)]:
-        errors = process.communicate()[1]
-        assert process.returncode == 0, errors
-    assert hashes(tmp_path) == hashes(trained)
-    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
-    assert all(result(tmp_path, trial)["resumed_from"] == [] for trial in TRIALS)
 
 
 @pytest.mark.slow
@@ -280,17 +265,13 @@ def test_early_stopping_stops_the_worse_trial(argv, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_stopped_sweep_resumes(trained, argv, tmp_path, number):
-    process = begun(argv)
+def test_a_killed_sweep_resumes(trained, argv, tmp_path):
+    process = subprocess.Popen([sys.executable, "-m", "launch.sweep", *argv])
     wait_for(tmp_path / "trials" / TRIALS[1] / "metrics.jsonl")
-    process.send_signal(number)
-    errors = process.communicate()[1]
+    process.kill()
+    process.wait()
     first = tmp_path / "trials" / TRIALS[0] / "result.json"
     made = first.stat().st_mtime_ns
-    if number == signal.SIGTERM:
-        assert process.returncode == 128 + signal.SIGTERM
-        assert errors.splitlines()[-1] == "SIGTERM: the same command resumes from there"
     sweep.main(argv)
     assert first.stat().st_mtime_ns == made
     assert hashes(tmp_path) == hashes(trained)

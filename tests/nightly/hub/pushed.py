@@ -38,9 +38,7 @@ def hub(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pushed")
-    train(
-        Toy(four_steps(folder)), RunWriter(folder / "run"), "python -m launch.train --x /home/ada/x"
-    )
+    train(Toy(four_steps(folder)), RunWriter(folder / "run"))
     return folder
 
 

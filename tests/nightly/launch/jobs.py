@@ -61,18 +61,12 @@ class Job:
             flags = ["--coordinator", f"127.0.0.1:{port}", "--num_processes", processes]
             flags = [*flags, "--process_id", number] if processes > 1 else []
             different = dict(own or {}) if number == processes - 1 else {}
-            self.processes.append(
-                start(
-                    config,
-                    {**values, **different.get("overrides", {})},
-                    different.get("run", self.run),
-                    devices,
-                    log,
-                    flags,
-                    folder / "compiled",
-                    different.get("environment", {}),
-                )
-            )
+            fields = {**values, **different.get("overrides", {})}
+            run = different.get("run", self.run)
+            environment = different.get("environment", {})
+            compiled = folder / "compiled"
+            process = start(config, fields, run, devices, log, flags, compiled, environment)
+            self.processes.append(process)
 
     def reach(self, step):
         """Waits until the log has the step."""

@@ -14,7 +14,7 @@ import pytest
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.commands import arguments, toy_config
-from tests.launch.tiny_runs import ROOT, SMALL, TINY
+from tests.launch.tiny_runs import ROOT, TINY
 from tests.nightly.launch.jobs import killed_and_resumed, needs_seccomp
 
 LIMITED = """
@@ -47,16 +47,13 @@ def test_a_result_that_is_too_large_is_one_line(tmp_path):
 
 
 @needs_seccomp
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
-def test_a_killed_run_on_a_disk_without_locks_resumes(tmp_path, number):
-    killed_and_resumed(tmp_path, number, toy_config(tmp_path))
-
-
-@needs_seccomp
-@pytest.mark.parametrize("family", SMALL)
-def test_a_killed_run_of_each_family_on_a_disk_without_locks_resumes(tmp_path, family):
+@pytest.mark.parametrize(
+    ("family", "number"),
+    [("csan", errno.ENOLCK), ("qanet", errno.ENOSYS), ("attconv", errno.ENOLCK)],
+)
+def test_a_killed_run_of_each_family_on_a_disk_without_locks_resumes(tmp_path, family, number):
     config = ROOT / "configs" / family / "quickstart.py"
-    killed_and_resumed(tmp_path, errno.ENOLCK, config, **TINY[family])
+    killed_and_resumed(tmp_path, number, config, **TINY[family])
 
 
 def test_checkpoints_that_are_too_large_are_one_line(tiny, tmp_path):

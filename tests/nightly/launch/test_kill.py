@@ -46,8 +46,10 @@ def begin(folder, name, family, devices):
     older files in the folder are of earlier processes."""
     overrides = {**RHYTHM, **SMALL[family], "mesh.data": devices}
     overrides["data.cache_dir"] = folder / f"{name}.corpus"
-    errors, began = folder / f"{name}.stderr", time.time()
-    config, run = f"configs/{family}/quickstart.py", folder / name
+    config = f"configs/{family}/quickstart.py"
+    errors = folder / f"{name}.stderr"
+    run = folder / name
+    began = time.time()
     process = start(config, overrides, run, devices, errors, folder=folder / "compiled")
     return SimpleNamespace(process=process, run=run, errors=errors, began=began)
 

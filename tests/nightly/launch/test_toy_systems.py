@@ -69,10 +69,8 @@ def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
     assert message in fails(monkeypatch, capsys, argv)
 
 
-def test_systems_of_a_users_attentions_are_swept(tmp_path, monkeypatch):
+def test_systems_of_a_users_attentions_are_swept(folder, tmp_path, monkeypatch):
     commands.share_with_trials(monkeypatch)
-    folder = FAMILIES["csan"].written(tmp_path / "files")
-    (folder / "toy.py").write_text(CONFIG)
     argv = arguments(folder, **{"train.steps": 1, "decode.beam_size": 1})
     argv = argv[: argv.index("--workdir")]
     grid = ["--grid", "model.encoder_attention.start=0.25", "--out", str(tmp_path / "out")]
