@@ -6,12 +6,7 @@ import pytest
 
 from tests.bucket.emulator import BUCKET
 from tests.launch.tiny_runs import RHYTHM, ROOT, SMALL
-from tests.nightly.bucket.machines import (
-    Machine,
-    kill,
-    reach,
-    require_equal,
-)
+from tests.nightly.bucket.machines import Machine, kill, reach, require_equal
 
 READING = {"context": "Ada lives in Rome. Ben is a painter in Turin.", "question": "Who lives?"}
 REQUESTS = {
