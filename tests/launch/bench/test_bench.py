@@ -91,11 +91,8 @@ def test_inference_is_measured_too(tmp_path):
     assert values["flop_utilisation"] == 0  # the toy has no products
 
 
-SIZES = TINY["csan"] | {
-    "data.batch_tokens": 256,
-    "data.max_shapes": 1,
-    "model.local_layers": 0,
-}
+SIZES = TINY["csan"] | {"data.batch_tokens": 256, "data.max_shapes": 1, "model.local_layers": 0}
+SIZES |= {"data.examples": 200, "data.holdout_size": 8, "data.vocab_size": 350}
 SIZES |= {"train.steps_per_call": 2, "mesh.data": 1}
 
 
