@@ -1,7 +1,8 @@
-"""The commands on a tiny AttentiveConvNet: resumption, comparisons, ensembles, pairs, a report."""
+"""The commands on a tiny AttentiveConvNet: comparisons, ensembles, pairs, a report."""
 
 import json
 import re
+import shutil
 
 import pytest
 
