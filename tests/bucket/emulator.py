@@ -58,7 +58,6 @@ class Service:
             return {name: self._storage.get_file(BUCKET, name) for name in names}
 
     def put(self, name: str, content: bytes) -> None:
-        """Writes an object."""
         quoted = urllib.parse.quote(name, safe="")
         url = f"{self.upstream}/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={quoted}"
         urllib.request.urlopen(urllib.request.Request(url, content, method="POST")).read()

@@ -4,15 +4,13 @@ import json
 
 from launch.train import __main__ as train
 from tests.bucket.emulator import BUCKET, running
-from tests.launch.commands import toy_config
+from tests.launch.commands import arguments, toy_config
 
 
 def test_a_resumed_run_in_a_bucket_equals_one_on_a_disk(tmp_path, monkeypatch):
     url = f"gs://{BUCKET}/runs/toy"
     rhythm = {"train.evaluate_every": 4, "train.checkpoint_every": 4, "train.log_every": 4}
-    values = {**rhythm, "data.cache_dir": tmp_path / "corpus"}
-    argv = ["--config", toy_config(tmp_path)]
-    argv += [f"--config.{key}={value}" for key, value in values.items()]
+    argv = arguments(toy_config(tmp_path), tmp_path, **rhythm)
     with running() as service:
         for name, value in service.environment.items():
             monkeypatch.setenv(name, value)

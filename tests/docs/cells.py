@@ -20,7 +20,7 @@ number in a file of docs/results. `verdict` is that of a claim, of several if th
 or "not judged". `statements | VERDICT` is the number of the papers' statements with that verdict,
 or that verdict itself, `statements | all` the number of all. The metric of a difference may be one
 beside that of the claim. Numbers in names ("Table 3", "2D", "F1") and in code need no cell.
-`python -m tests.docs.cells` writes the numbers of the cells into the texts.
+`python -m tests.docs.cells` writes the numbers and verdicts of the cells into the texts.
 """
 
 import functools
@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from common_jax.config import value_of
+from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import path_of
 from launch.reproduce.claim_tables import JUDGED
 from launch.reproduce.claims import state_of
@@ -41,15 +42,19 @@ from launch.reproduce.table_file import Scale, TableSpec
 from launch.reproduce.trials import ROW, trials_of
 from launch.trials.status import read_csv
 from launch.trials.trials import Trial
+from tests.docs.digests import RESULTS, ROOT
 
 VERDICT = re.compile(
     r"\b(?:(?:do(?:es)?\s+not\s+hold|holds?)\s+here(?:,\s+provisional(?:ly)?)?"
     r"|awaits?\s+new\s+seeds|open|not\s+judged)\b"
 )
+SECTIONS = re.compile(
+    r"^## (?:Results|What was found|Beside the papers|In detail)$.*?(?=^## |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 COMMENT = re.compile(r"[ ]*<!-- cells\n(.*?)-->", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d(?:,?\d)*(?:\.\d+)?(?: million)?")
-ROOT = Path(__file__).parents[2]
-TEXTS = (ROOT / "README.md", ROOT / "docs" / "results" / "index.md")
+TEXTS = (ROOT / "README.md", RESULTS / "index.md")
 NAME = re.compile(  # names with numbers, code, links' targets and comments
     r"`[^`]*`|\]\([^)]*\)|<!--.*?-->|<img[^>]*>|https?://\S+"
     r"|\b(?:Tables?|Figures?|section) \d+(?:(?:, \d+)* and \d+)?"
@@ -59,120 +64,111 @@ NAME = re.compile(  # names with numbers, code, links' targets and comments
 )
 
 
-class Tables:
-    """The tables of docs/results with their files."""
-
-    def __init__(self, results: Path, tables: Path):
-        self._results, self._tables = results, tables
-        self._rows = functools.cache(self._read_rows)
-        self._scale = functools.cache(self._read_scale)
-        self._trials = functools.cache(self._read_trials)
-        self._listed = functools.cache(lambda: statements(read_tables(tables).values(), results))
-
-    def values(self, page: str, source: str) -> list[float]:
-        """The value of a line of a comment; of `setting` all numbers of the setting."""
-        if source.endswith("| verdict"):
-            raise LookupError("a verdict, not a number")
-        if source == "setting":
-            return self._setting(page)
-        if source.startswith("statements |"):
-            return [float(self._statements(source.partition("|")[2].strip()))]
-        if source.startswith("raw |"):
-            return _numbers((self._results / source.partition("|")[2].strip()).read_text())
-        return [self._value(page, source)]
-
-    def _statements(self, verdict: str) -> int:
-        """The number of the papers' statements with a verdict; of all for "all"."""
-        states = [s.state for s in self._listed() if not s.claim.ours]
-        return len(states) if verdict == "all" else states.count(verdict)
-
-    def _value(self, page: str, source: str) -> float:
-        row, metric, *further = (field.strip() for field in source.split("|"))
-        column = further[0] if further else ""
-        if "." in metric:
-            configs = {trial.values[ROW]: trial.config for trial in self._trials(page)}
-            return float(value_of(configs[row], metric))
-        if " - " in row:
-            return self._difference(page, row, metric, column or "mean")
-        if column == "published":
-            return self._published(page)[row][metric]
-        if column == "target":
-            return self._scale(page)[1].target.value
-        if column in ("last", "range"):
-            return self._of_trials(page, row, metric, column)
-        cell = self._rows(page)[row, metric][column or "mean"]
-        if not cell:
-            raise LookupError(f"{page}: {source}: an empty cell")
-        return float(cell)
-
-    def verdicts(self, page: str, source: str) -> set[str]:
-        """The verdicts of a line of a comment."""
-        if source.startswith("statements |"):
-            return {source.partition("|")[2].strip()}
-        rows, metric, column = (field.strip() for field in source.split("|"))
-        if column != "verdict":
-            raise LookupError("a number, not a verdict")
-        claims = [self._claim(page, pair.strip(), metric) for pair in rows.split(";")]
-        return {state_of(claim["verdict"]) for claim in claims}
-
-    def _setting(self, page: str) -> list[float]:
-        """The numbers in the setting of a page."""
-        text = (self._results / page / "page.md").read_text()
+def values(page: str, source: str) -> list[float]:
+    """The value of a line of a comment; of `setting` all numbers of the setting."""
+    if source == "setting":
+        text = (RESULTS / page / "page.md").read_text()
         return _numbers(text.partition("## Setting")[2].partition("| ")[0])
+    if source.startswith("statements |"):
+        return [float(_statements(source.partition("|")[2].strip()))]
+    if source.startswith("raw |"):
+        return _numbers((RESULTS / source.partition("|")[2].strip()).read_text())
+    return [_value(page, source)]
 
-    def _read_rows(self, page: str) -> dict[tuple[str, str], dict[str, str]]:
-        rows = read_csv(self._results / page / "table.csv")
-        return {(row["row"], row["metric"]): row for row in rows}
 
-    def _read_scale(self, page: str) -> tuple[TableSpec, Scale]:
-        table, _, scale = page.rpartition("/")
-        spec = read_table(self._tables / f"{table}.toml")
-        return spec, spec.scales[scale]
+@functools.cache
+def _statements(verdict: str) -> int:
+    """The number of the papers' statements with a verdict; of all for "all"."""
+    listed = statements(read_tables(reproduce.TABLES).values(), RESULTS)
+    states = [s.state for s in listed if not s.claim.ours]
+    return len(states) if verdict == "all" else states.count(verdict)
 
-    def _published(self, page: str) -> dict[str, dict[str, float]]:
-        return {row.name: row.published for row in self._scale(page)[1].systems}
 
-    def _read_trials(self, page: str) -> list[Trial]:
-        return trials_of(*self._scale(page), Path("data"), Path("out"))
+def _value(page: str, source: str) -> float:
+    row, metric, *further = (field.strip() for field in source.split("|"))
+    column = further[0] if further else ""
+    if "." in metric:
+        configs = {trial.values[ROW]: trial.config for trial in _trials(page)}
+        return float(value_of(configs[row], metric))
+    if " - " in row:
+        return _difference(page, row, metric, column or "mean")
+    if column == "published":
+        return _scale(page)[1].row(row).published[metric]
+    if column == "target":
+        return _scale(page)[1].target.value
+    if column in ("last", "range"):
+        return _of_trials(page, row, metric, column)
+    cell = _rows(page)[row, metric][column or "mean"]
+    if not cell:
+        raise LookupError(f"{page}: {source}: an empty cell")
+    return float(cell)
 
-    def _of_trials(self, page: str, row: str, metric: str, column: str) -> float:
-        """A number of the stored trials of a row."""
-        split = self._scale(page)[1].split
-        values = []
-        for trial in self._trials(page):
-            path = path_of(trial, self._results / page)
-            if trial.values[ROW] == row and path.exists():
-                with zipfile.ZipFile(path) as archive:
-                    log = archive.read("metrics.jsonl").decode().splitlines()
-                    scores = json.loads(archive.read("result.json"))["metrics"]
-                lines = [
-                    line for line in map(json.loads, log) if metric in line and "split" not in line
-                ]
-                values.append(lines[-1][metric] if column == "last" else scores[split][metric])
-        return statistics.fmean(values) if column == "last" else max(values) - min(values)
 
-    def _difference(self, page: str, rows: str, metric: str, column: str) -> float:
-        """A number of the difference that the page gives with a claim."""
-        scale = self._scale(page)[1]
-        if column == "within":
-            return next(
-                c.within for c in scale.claims if f"{c.row} - {c.than}" == rows and c.within
-            )
-        number = self._claim(page, rows, metric)[column]
-        if not number:
-            raise LookupError(f"{page}: {rows} | {metric}: an empty cell")
-        return float(number)
+def verdicts(page: str, source: str) -> set[str]:
+    """The verdicts of a line of a comment."""
+    if source.startswith("statements |"):
+        return {source.partition("|")[2].strip()}
+    rows, metric, column = (field.strip() for field in source.split("|"))
+    if column != "verdict":
+        raise LookupError("a number, not a verdict")
+    claims = [_claim(page, pair.strip(), metric) for pair in rows.split(";")]
+    return {state_of(claim["verdict"]) for claim in claims}
 
-    def _claim(self, page: str, rows: str, metric: str) -> dict[str, str]:
-        """The line of claims.csv on two rows by a metric, that of a verdict if there is one."""
-        found = [
-            claim
-            for claim in read_csv(self._results / page / CLAIMS_FILE)
-            if f"{claim['row']} - {claim['than']}" == rows and claim["metric"] == metric
-        ]
-        if not found:
-            raise LookupError(f"{page}: no claim on {rows}, {metric}")
-        return next((claim for claim in found if claim["use"] == JUDGED), found[0])
+
+@functools.cache
+def _rows(page: str) -> dict[tuple[str, str], dict[str, str]]:
+    rows = read_csv(RESULTS / page / "table.csv")
+    return {(row["row"], row["metric"]): row for row in rows}
+
+
+@functools.cache
+def _scale(page: str) -> tuple[TableSpec, Scale]:
+    table, _, scale = page.rpartition("/")
+    spec = read_table(reproduce.TABLES / f"{table}.toml")
+    return spec, spec.scales[scale]
+
+
+@functools.cache
+def _trials(page: str) -> list[Trial]:
+    return trials_of(*_scale(page), Path("data"), Path("out"))
+
+
+def _of_trials(page: str, row: str, metric: str, column: str) -> float:
+    """A number of the stored trials of a row."""
+    split = _scale(page)[1].split
+    values = []
+    for trial in _trials(page):
+        path = path_of(trial, RESULTS / page)
+        if trial.values[ROW] == row and path.exists():
+            with zipfile.ZipFile(path) as archive:
+                log = archive.read("metrics.jsonl").decode().splitlines()
+                scores = json.loads(archive.read("result.json"))["metrics"]
+            lines = [
+                line for line in map(json.loads, log) if metric in line and "split" not in line
+            ]
+            values.append(lines[-1][metric] if column == "last" else scores[split][metric])
+    return statistics.fmean(values) if column == "last" else max(values) - min(values)
+
+
+def _difference(page: str, rows: str, metric: str, column: str) -> float:
+    """A number of the difference that the page gives with a claim."""
+    scale = _scale(page)[1]
+    if column == "within":
+        return next(c.within for c in scale.claims if f"{c.row} - {c.than}" == rows and c.within)
+    number = _claim(page, rows, metric)[column]
+    if not number:
+        raise LookupError(f"{page}: {rows} | {metric}: an empty cell")
+    return float(number)
+
+
+def _claim(page: str, rows: str, metric: str) -> dict[str, str]:
+    """The line of claims.csv on two rows by a metric, that of a verdict if there is one."""
+    claims = read_csv(RESULTS / page / CLAIMS_FILE)
+    on_rows = (claim for claim in claims if f"{claim['row']} - {claim['than']}" == rows)
+    found = [claim for claim in on_rows if claim["metric"] == metric]
+    if not found:
+        raise LookupError(f"{page}: no claim on {rows}, {metric}")
+    return next((claim for claim in found if claim["use"] == JUDGED), found[0])
 
 
 def _numbers(text: str) -> list[float]:
@@ -215,47 +211,26 @@ def sources(comment: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def mistakes(text: str, tables: Tables) -> list[str]:
-    """The numbers of a text that have no cell, or are not the number in it."""
-    wrong = []
-    for block, comment in blocks(text):
-        if COMMENT.fullmatch(block):
-            continue
-        numbers = [block[start:end] for start, end in spans(block)]
-        pairs = sources(comment or "")
-        if len(numbers) != len(pairs):
-            wrong.append(f"{len(numbers)} numbers, {len(pairs)} cells: {block.strip()[:70]}")
-            continue
-        for number, (page, source) in zip(numbers, pairs, strict=True):
-            try:
-                if VERDICT.fullmatch(number):
-                    verdicts = tables.verdicts(page, source)
-                    if verdicts != {_singular(number)}:
-                        wrong.append(f"{number}: {page}: {source} is {sorted(verdicts)}")
-                    continue
-                values = tables.values(page, source)
-            except (LookupError, AttributeError) as error:
-                wrong.append(f"{number}: {page}: {source}: no such cell ({error})")
-                continue
-            if not any(written(value, number) == number for value in values):
-                wrong.append(f"{number}: {page}: {source} is {values[:1]}")
-    return wrong
-
-
-def updated(text: str, tables: Tables) -> str:
-    """A text with the numbers of its cells, each in the form in which it is written."""
+def updated(text: str) -> str:
+    """A text with the numbers and verdicts of its cells in the forms in which they are written."""
     parts = []
     for block, comment in blocks(text):
-        ends = spans(block) if comment else []
-        for (start, end), pair in reversed([*zip(ends, sources(comment or ""), strict=True)]):
-            number = block[start:end]
-            if VERDICT.fullmatch(number):
-                continue
-            value, *others = tables.values(*pair)
-            if not others:
-                block = block[:start] + written(value, number) + block[end:]
+        ends = [] if COMMENT.fullmatch(block) else spans(block)
+        pairs = sources(comment or "")
+        assert len(ends) == len(pairs), f"{len(ends)} numbers, {len(pairs)} cells: {block[:70]}"
+        for (start, end), pair in reversed([*zip(ends, pairs, strict=True)]):
+            block = block[:start] + _right(block[start:end], *pair) + block[end:]
         parts.append(block)
     return "".join(parts)
+
+
+def _right(words: str, page: str, source: str) -> str:
+    """A number or a verdict, unchanged if its cell has it."""
+    if VERDICT.fullmatch(words):
+        verdict = verdicts(page, source)
+        return words if verdict == {_singular(words)} else " and ".join(sorted(verdict))
+    found = [written(value, words) for value in values(page, source)]
+    return words if words in found else found[0]
 
 
 def _singular(words: str) -> str:
@@ -277,6 +252,5 @@ def written(value: float, like: str) -> str:
 
 
 if __name__ == "__main__":
-    TABLES = Tables(ROOT / "docs" / "results", ROOT / "tables")
     for path in TEXTS:
-        path.write_text(updated(path.read_text(), TABLES))
+        path.write_text(SECTIONS.sub(lambda match: updated(match[0]), path.read_text()))

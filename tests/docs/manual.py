@@ -40,9 +40,9 @@ class Block:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
-def blocks(page: Path, text: str | None = None) -> list[Block]:
+def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page; those of results need the corpora of their runs."""
-    text = page.read_text("utf-8") if text is None else text
+    text = page.read_text("utf-8")
     listed = []
     for one in _FENCE.finditer(text):
         line = text.count("\n", 0, one.start("text"))

@@ -9,6 +9,7 @@ import argparse
 import ast
 import functools
 import importlib
+import itertools
 import pkgutil
 import re
 import types
@@ -16,6 +17,7 @@ import types
 import pytest
 
 from common_jax.errors import UserError
+from common_jax.fields import flat, to_mapping
 from common_jax.training.config import parse, task_class
 from launch import arguments, evaluate
 from launch.__main__ import commands as listed_commands
@@ -62,33 +64,12 @@ def parsers(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
-def error(name, argv):
-    """The message for a command line that is not valid; "" for a valid one."""
-    known = listed_commands()
-    if name not in known:
-        return f"no command launch.{name}" if name or argv else ""
-    if "--help" in argv:
-        return ""
-    try:
-        importlib.import_module(module_of(name)).main(argv)
-    except UserError as mistake:
-        return str(mistake)
-    except ParsedError as parsed:
-        args, rest = parsed.args
-    try:
-        _require_fields(name, args, rest)
-    except (UserError, ValueError) as mistake:
-        return str(mistake)
-    return ""
-
-
-def _require_fields(name, args, rest):
-    """Checks config, system, fields and table of a command line."""
+def require_valid(name, args, rest):
+    """Checks config, system, fields and table of a command line, and what its parser has left."""
     if name == "reproduce" and args.table:
         reproduce._scale(read_table(reproduce.TABLES / f"{args.table}.toml"), args)
     if not hasattr(args, "config"):
-        if rest and not (name == "evaluate" and all(map(_of_data, rest))):
-            raise UserError(f"unrecognized arguments: {' '.join(rest)}")
+        assert all(name == "evaluate" and _of_data(argument) for argument in rest), rest
     elif name == "sweep":
         axes = [grid_axis(text) for text in args.grid]
         axes += [zipped_axis(args.zip)] if args.zip else []
@@ -115,13 +96,13 @@ def _config_classes():
 
 @pytest.mark.parametrize("page", CHECKED, **by_name)
 def test_each_command_is_valid(page, parsers):
-    wrong = [
-        f"{block}: launch.{name}: {message}"
-        for block in blocks(page)
-        for name, argv in commands(block.text)
-        if (message := error(name, argv))
-    ]
-    assert not wrong
+    for block in blocks(page):
+        for name, argv in commands(block.text):
+            assert name in listed_commands() or not (name or argv), f"{block}: launch.{name}"
+            if name and "--help" not in argv:
+                with pytest.raises(ParsedError) as parsed:
+                    importlib.import_module(module_of(name)).main(argv)
+                require_valid(name, *parsed.value.args)
 
 
 @pytest.mark.parametrize("page", CHECKED, **by_name)
@@ -153,15 +134,10 @@ def config_keys():
                 config = parse(f"{file}{system and ':'}{system}", [])
             except UserError:  # a system that another config file has
                 continue
-            keys |= {key for key, _ in _flat(config, "")} | {*getattr(config, "short_keys", {})}
+            keys |= {*getattr(config, "short_keys", {})}
+            for key in flat(to_mapping(config)):  # and its sections
+                keys |= {*itertools.accumulate(key.split("."), "{}.{}".format)}
     return keys
-
-
-def _flat(config, prefix):
-    for name, value in vars(config).items():
-        yield f"{prefix}{name}", value
-        if hasattr(value, "__dataclass_fields__"):
-            yield from _flat(value, f"{prefix}{name}.")
 
 
 SECTIONS = r"(?:data|model|words|train|optimizer|mesh|decode|paper|loss)"
@@ -169,54 +145,36 @@ FOLDERS = r"(?:configs|launch|tests|docs|tables|\w+_jax)"
 FILE_ENDINGS = {"en", "de", "tsv", "json", "py", "md"}
 
 
-def wrong_names(text, keys):
-    """Inline code that names a command, flag, config key, path or object that does not exist."""
-    known = {*listed_commands(), "api"}
-    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(text)):
-        for name in re.findall(r"\blaunch\.(\w+)", span):
-            if name not in known:
-                yield span
-        key = re.match(rf"(?:--config\.)?({SECTIONS}\.[a-z_.]+)(?:=\S*)?$", span)
-        if key and key[1] not in keys and key[1].rpartition(".")[2] not in FILE_ENDINGS:
-            yield span
-        path = re.match(rf"({FOLDERS}/[a-z0-9_./]*)(?::\w+)?$", span)
-        if path and not (ROOT / path[1]).exists():
-            yield span
-        if re.match(r"(?:common|csan|qanet|attconv)_jax(?:\.\w+)+$", span):
-            try:
-                pkgutil.resolve_name(span)
-            except (ImportError, AttributeError):
-                yield span
-
-
 @pytest.mark.parametrize("page", WRITTEN, **by_name)
 def test_names_in_the_text_exist(page, config_keys):
-    assert not [*wrong_names(page.read_text("utf-8"), config_keys)]
+    """Inline code names commands, flags, config keys, paths and objects."""
+    known = {*listed_commands(), "api"}
+    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page.read_text("utf-8"))):
+        assert {*re.findall(r"\blaunch\.(\w+)", span)} <= known, span
+        key = re.match(rf"(?:--config\.)?({SECTIONS}\.[a-z_.]+)(?:=\S*)?$", span)
+        if key and key[1].rpartition(".")[2] not in FILE_ENDINGS:
+            assert key[1] in config_keys, span
+        path = re.match(rf"({FOLDERS}/[a-z0-9_./]*)(?::\w+)?$", span)
+        assert path is None or (ROOT / path[1]).exists(), span
+        if re.match(r"(?:common|csan|qanet|attconv)_jax(?:\.\w+)+$", span):
+            pkgutil.resolve_name(span)
 
 
 def anchors(page):
-    """The anchors of a page's headings."""
     heads = re.findall(r"^#+ (.*)$", prose(page.read_text("utf-8")), re.MULTILINE)
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip().lower()) for head in heads}
 
 
-def broken_links(page):
-    """The relative links of a page to files or headings that do not exist."""
+LINKING = [*PAGES, *RESULTS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
+
+
+@pytest.mark.parametrize("page", [p for p in LINKING if p.parent.name != "api"], **by_name)
+def test_links_resolve(page):
     for link in re.findall(r"\]\(([^)\s]+)\)", prose(page.read_text("utf-8"))):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
-        if re.match(r"https?:", link) or "api/" in str(target):
-            continue
-        if not target.exists() or (anchor and anchor not in anchors(target)):
-            yield link
-
-
-@pytest.mark.parametrize(
-    "page", [*PAGES, *RESULTS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], **by_name
-)
-def test_links_resolve(page):
-    if page.parent.name != "api":
-        assert not [*broken_links(page)]
+        if not re.match(r"https?:", link) and "api/" not in str(target):
+            assert target.exists() and (not anchor or anchor in anchors(target)), link
 
 
 def test_results_named_in_code_exist():

@@ -11,6 +11,7 @@ number in the results of README.md and in the summary of docs/results is that of
 * Texts with the cells of their numbers: tests/docs/cells.py.
 """
 
+import json
 import re
 import zipfile
 
@@ -18,23 +19,16 @@ import pytest
 
 from benchmarks import pages
 from launch.pages import markdown
-from launch.reproduce import __main__ as reproduce
-from tests.docs.cells import TEXTS, Tables, mistakes, updated
-from tests.docs.digests import (
-    LISTS,
-    MADE,
-    RESULTS,
-    ROOT,
-    unchanged,
-    unfounded,  # noqa: F401  (for tests/launch/reproduce)
-    wrong_lines,
-)
+from tests.docs.cells import SECTIONS, TEXTS, updated
+from tests.docs.digests import LISTS, MADE, RESULTS, ROOT, STORED, unchanged, wrong_lines
 
 # Two pages have sums and units that their raw files do not, docs/mistakes.md messages.
 UNCHECKED = {"performance.md", "mistakes.md", "results/planned.md"}
 MEASURED = sorted((RESULTS / "benchmarks").glob("*.md"))  # made again from their raw files
 MANUAL = {*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / name for name in UNCHECKED}
-PAGES = [ROOT / "README.md", *sorted(MANUAL - LISTS.keys() - {*MEASURED})]
+PAGES = sorted({ROOT / "README.md", *MANUAL} - {*MEASURED})
+by_name = {"ids": lambda path: str(path.relative_to(ROOT))}
+FROM_TRIALS = [path for path in PAGES if path in LISTS or MADE in path.read_text()]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 RAW_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 MARK = re.compile(r"<!-- raw: (.*?) -->")
@@ -58,34 +52,33 @@ def marked_tables(text):
             yield table_match[1] or "", head, rows
 
 
-def unexplained(text, folder=RESULTS):
-    """Numbers of a page that are in none of its raw files."""
-    wrong = []
-    for comment, head, rows in marked_tables(text):
+@pytest.mark.parametrize("path", [p for p in PAGES if p not in FROM_TRIALS], **by_name)
+def test_each_number_is_that_of_raw_files(path):
+    for comment, head, rows in marked_tables(path.read_text()):
         mark = MARK.match(comment)
-        if mark is None:
-            wrong.append(f"no raw files named: {head}")
-            continue
-        texts = [(folder / file).read_text() for file in mark[1].split()]
+        assert mark, f"no raw files named: {head}"
+        texts = [(RESULTS / file).read_text() for file in mark[1].split()]
         raw = [abs(float(number)) for text in texts for number in RAW_NUMBER.findall(text)]
         for row in rows:
             for name, cell in zip(head[1:], row[1:], strict=True):
                 for number in NUMBER.findall(cell):
                     half = 0.5 * 10.0 ** -len(number.partition(".")[2]) * (1 + 1e-9)
                     value = float(number.replace(",", ""))
-                    if not any(abs(one - value) <= half for one in raw):
-                        wrong.append(f"{row[0]}, {name}: {number}")
-    return wrong
+                    assert any(abs(one - value) <= half for one in raw), (row[0], name, number)
 
 
-@pytest.mark.parametrize("path", [*PAGES, *LISTS], ids=lambda path: str(path.relative_to(ROOT)))
-def test_each_number_is_that_of_raw_files(path, tmp_path):
-    if path not in LISTS and MADE not in path.read_text():
-        assert not unexplained(path.read_text())
-    elif unchanged(path):
+@pytest.mark.parametrize("again", ["if changed", pytest.param("again", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("path", FROM_TRIALS, **by_name)
+def test_a_page_is_that_of_its_trials(path, again, tmp_path):
+    if again == "if changed" and unchanged(path):
         pytest.skip("unchanged since it was made again; made at night")
-    else:
-        assert not wrong_lines(path, tmp_path)
+    assert not wrong_lines(path, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_digests_are_those_of_the_pages():
+    stale = [name for name in json.loads(STORED.read_text()) if not unchanged(RESULTS / name)]
+    assert stale == [], "run python -m tests.docs.digests"
 
 
 @pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
@@ -105,18 +98,8 @@ def test_archives_name_no_folder_of_the_machine():
         assert not re.search(r"[=\s\"']/", "".join(texts)), path
 
 
-def checked(path):
-    """The sections of a text whose numbers have cells."""
-    section = r"^## (?:Results|What was found|Beside the papers|In detail)$.*?(?=^## |\Z)"
-    return "".join(re.findall(section, path.read_text(), flags=re.MULTILINE | re.DOTALL))
-
-
-@pytest.fixture(scope="module")
-def tables():
-    return Tables(RESULTS, reproduce.TABLES)
-
-
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
-def test_numbers_of_a_text_are_those_of_their_cells(path, tables):
-    text = checked(path)
-    assert not mistakes(text, tables) and updated(text, tables) == text
+def test_numbers_of_a_text_are_those_of_their_cells(path):
+    text = path.read_text()
+    assert SECTIONS.search(text)
+    assert SECTIONS.sub(lambda match: updated(match[0]), text) == text

@@ -34,11 +34,15 @@ def ran(script, argv, folder, **variables):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
+def write_programs(folder, **texts):
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
 @pytest.fixture
 def cloud(tmp_path):
-    for name, text in {"gcloud": GCLOUD, "git": "#!/bin/sh\n"}.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+    write_programs(tmp_path, gcloud=GCLOUD, git="#!/bin/sh\n")
     return tmp_path
 
 
@@ -104,9 +108,8 @@ def test_one_process_trains_on_a_node(container, words, cloud):
 
 @pytest.mark.parametrize("status", [0, 2, 143])
 def test_a_job_that_was_stopped_is_queued_again(status, cloud):
-    for name, text in {"srun": f"exit {status}", "scontrol": 'echo "$@" >requeued'}.items():
-        (cloud / name).write_text(f"#!/bin/sh\n{text}\n")
-        (cloud / name).chmod(0o755)
+    queued = '#!/bin/sh\necho "$@" >requeued\n'
+    write_programs(cloud, srun=f"#!/bin/sh\nexit {status}\n", scontrol=queued)
     done = ran("eight_gpus.slurm", ["--config", "a"], cloud, SLURM_JOB_ID="7")
     assert done.returncode == status
     assert (cloud / "requeued").exists() == (status == 143)

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ from launch import cli, evaluate, report
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
 from launch.train import __main__ as train
-
-ROOT = Path(__file__).parents[2]
+from tests.launch.tiny_runs import ROOT
 
 
 def arguments(config, folder, run="run", **changes):
@@ -72,6 +70,16 @@ def fails(monkeypatch, capsys, argv, main=train.main):
     return line
 
 
+def python(*words, stdin="", cwd=ROOT, **environment):
+    """The status, the output and the messages of a Python process with these variables."""
+    environment = {**os.environ, **environment}
+    command = [sys.executable, *map(str, words)]
+    done = subprocess.run(
+        command, input=stdin, env=environment, cwd=cwd, capture_output=True, encoding="utf-8"
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 def answers(monkeypatch, capsys, lines, *argv):
     """The output of `launch.predict` for lines on its standard input."""
     text = "".join(f"{line}\n" for line in lines).encode()
@@ -102,14 +110,10 @@ def exports(folder, *flags):
 def answered_without_a_model(model, lines, *flags):
     """Predictions of an export in a process that cannot import flax, Orbax, optax or a model."""
     text = "".join(f"{line}\n" for line in lines)
-    command = [sys.executable, "-c", _WITHOUT_A_MODEL, "--model", str(model), *flags]
-    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": ""}
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+    words = ["-c", _WITHOUT_A_MODEL, "--model", model, *flags]
+    status, out, errors = python(*words, stdin=text, JAX_COMPILATION_CACHE_DIR="")
+    assert (status, errors) == (0, "")
+    return out.splitlines()
 
 
 def same_answers(actual, expected):
@@ -155,10 +159,10 @@ def labelled(run, split="test"):
     return [line.split("\t") for line in lines[1:]]
 
 
-def reported(folder, *runs, flags=()):
+def reported(folder, *runs):
     """The page that `launch.report` writes of a folder's runs."""
     page = folder / "report.html"
-    report.main([*(str(folder / run) for run in runs), "--out", str(page), *flags])
+    report.main([*(str(folder / run) for run in runs), "--out", str(page)])
     return page.read_text(encoding="utf-8")
 
 

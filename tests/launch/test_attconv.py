@@ -1,20 +1,19 @@
-"""The commands on a tiny AttentiveConvNet: resumption, comparisons, ensembles, pairs, a report."""
+"""The commands on a tiny AttentiveConvNet: comparisons, ensembles, pairs, a report."""
 
 import json
-import operator
 import re
 import shutil
-import sys
 
 import pytest
 
 from common_jax.errors import UserError
-from launch import cli, evaluate
+from launch import evaluate
+from launch.score_tables import score_tables
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
-from tests.launch.commands import labelled, scores
-from tests.launch.tiny_runs import evaluated, result
+from tests.launch.commands import fails, labelled, scores
+from tests.launch.tiny_runs import evaluated
 
 FAMILY = FAMILIES["attconv"]
 TESTED = SIZES["test"]
@@ -26,30 +25,6 @@ def folder(tiny, tmp_path_factory):
     folder = tiny("attconv", tmp_path_factory.mktemp("attconv"))
     train.main(FAMILY.arguments(folder, "run1", **{"train.steps": 2}))
     return folder
-
-
-def test_interrupted_equals_uninterrupted(folder):
-    shutil.copytree(folder / "run1", folder / "again")
-    train.main(FAMILY.arguments(folder, "again"))
-    again = result(folder / "again")
-    assert again["resumed_from"] == [2]
-    for name in ("parameters_sha256", "metrics"):
-        assert again[name] == result(folder / "run")[name]
-
-
-def test_evaluate_compares_runs(folder, capsys):
-    printed = scores(capsys, folder / "run", "--against", folder / "run1")
-    first, second = (
-        [gold == label for gold, label, *_ in labelled(folder / name)] for name in ("run", "run1")
-    )
-    right = sum(first)
-    assert (printed["examples"], printed["correct"]) == (TESTED, right)
-    assert printed["accuracy"] == pytest.approx(100 * right / TESTED)
-    wins, losses = (sum(map(operator.gt, *pair)) for pair in ((first, second), (second, first)))
-    assert (printed["wins"], printed["losses"]) == (wins, losses)
-    difference = 100 * (wins - losses) / TESTED
-    assert printed["right_difference"] == pytest.approx(difference, abs=6e-5)
-    assert b"p_mcnemar" not in evaluated(folder / "run")["test.json"]
 
 
 def test_an_ensemble_is_scored_as_one(folder, capsys):
@@ -79,14 +54,11 @@ def test_runs_of_other_examples_are_neither_averaged_nor_compared(folder, tiny, 
             evaluate.main(["--workdir", str(folder / "run"), option, str(other)])
 
 
-def test_an_older_run_without_example_results_is_compared_by_its_counts(folder, capsys):
+def test_an_older_run_is_compared_with_a_note(folder, capsys):
     older = shutil.copytree(folder / "run1", folder / "older")
     (older / "eval" / "test.examples.tsv").unlink()
     evaluate.main(["--workdir", str(folder / "run"), "--against", str(older)])
-    captured = capsys.readouterr()
-    printed = json.loads(captured.out)
-    assert "p_equal_proportions" in printed and "p_mcnemar" not in printed
-    assert f"{older}: no eval/test.examples.tsv" in captured.err
+    assert f"{older}: no eval/test.examples.tsv" in capsys.readouterr().err
 
 
 def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):
@@ -107,11 +79,7 @@ def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):
 
 def test_too_little_memory_is_one_line(folder, monkeypatch, capsys):
     argv = FAMILY.arguments(folder, "vast", **{"model.dim": 8_000_000, "words.dim": 1})
-    monkeypatch.setattr(sys, "argv", ["launch", *argv])
-    with pytest.raises(SystemExit) as exit_:
-        cli.run(train.main)
-    assert exit_.value.code == 2
-    line = capsys.readouterr().err.splitlines()[-1]
+    line = fails(monkeypatch, capsys, [*argv, "--quiet"])
     assert re.fullmatch(r"error: Out of memory allocating \d+ bytes \(smaller .* need less\)", line)
 
 
@@ -127,5 +95,23 @@ def test_report_has_confusion_lengths_and_p(folder, capsys):
     assert "run: attended words" in page and "run1: attended words" in page
     printed = scores(capsys, folder / "run1", "--against", folder / "run")
     assert f'<td class="number">{printed["p_equal_proportions"]:.4f}</td>' in page
+    assert b"p_mcnemar" not in evaluated(folder / "run1")["test.json"]
     low, high = printed["intervals"]["accuracy"]
     assert f"({low:.2f} to {high:.2f})" in page
+
+
+def test_labels_have_precision_recall_f1_and_counts():
+    confusion = {"bad": {"bad": 3, "good": 1, "odd": 0}, "good": {"bad": 2, "good": 2, "odd": 0}}
+    confusion["odd"] = {"bad": 0, "good": 0, "odd": 0}
+    text = score_tables({"confusion": confusion, "by_length": [[1, 4, 75.0], [5, 9, 50.0]]})
+    labels, _, lengths = text.partition("\n\n")
+    rows = {row.split()[0]: row.split()[1:] for row in labels.splitlines()}
+    assert rows["label"] == ["precision", "recall", "F1", "examples", "predicted"]
+    assert rows["bad"] == ["60.0", "75.0", "66.7", "4", "5"]
+    assert rows["good"] == ["66.7", "50.0", "57.1", "4", "3"]
+    assert rows["odd"] == ["-", "-", "-", "0", "0"]
+    assert [row.split() for row in lengths.splitlines()[1:]] == [
+        ["1", "to", "4", "75.0"],
+        ["5", "to", "9", "50.0"],
+    ]
+    assert score_tables({"intervals": {}}) == ""

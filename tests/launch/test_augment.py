@@ -16,6 +16,7 @@ from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch.commands import fails
+from tests.launch.tiny_runs import result
 
 FAMILY = FAMILIES["qanet"]
 COUNT = SIZES["train"]
@@ -64,6 +65,19 @@ def test_a_file_of_paraphrases(folder, capsys):
     fields = {"data.train": "train.json,new.json", "data.on_bad_example": "error"}
     train.main([*FAMILY.arguments(folder, "prepared", **fields), "--prepare"])
     assert f"{2 * COUNT + SIZES['dev'] + SIZES['test']} questions" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_weights_of_one_and_zero_are_plain_training(tiny, tmp_path):
+    folder = with_paraphrases(tiny("qanet", tmp_path))
+    augment.main(arguments(folder))
+    for run, weights in (("weighted", "1,0"), ("mixed", "1,1")):
+        fields = {"data.train": "train.json,new.json", "data.weights": weights}
+        train.main(FAMILY.arguments(folder, run, **fields))
+    plain, weighted, mixed = (
+        result(folder / run)["parameters_sha256"] for run in ("run", "weighted", "mixed")
+    )
+    assert weighted == plain != mixed
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,17 @@
 import importlib
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
-import tomllib
 import traceback
 from pathlib import Path
 
 import pytest
 
-from common_jax.config import to_config_dict
 from common_jax.errors import UserError
+from common_jax.fields import flat, to_mapping
 from common_jax.training.config import default_workdir, parse, systems_of
 from common_jax.training.config_files import installed_configs
 from launch import cli
@@ -173,11 +173,6 @@ def test_systems_are_those_of_the_configs_table(family):
     assert systems_of("no/config") == []
 
 
-def pasted(text):
-    """The words that a shell reads."""
-    return printed("bash", "-c", f"printf '%s\\0' {text}").split("\0")[:-1]
-
-
 @pytest.mark.parametrize(
     "file,overrides",
     [
@@ -190,16 +185,11 @@ def pasted(text):
 )
 def test_a_printed_config_pasted_back_is_the_same(file, overrides, capsys):
     train.main(["--config", file, *overrides, "--print_config"])
-    flag, name, *words = pasted(capsys.readouterr().out)
+    pasted = printed("bash", "-c", f"printf '%s\\0' {capsys.readouterr().out}")
+    flag, name, *words, _ = pasted.split("\0")
     assert (flag, name) == ("--config", file)
     assert parse(name, words) == parse(file, overrides)
     assert {*overrides} <= {*words}
-
-
-def leaves(mapping, prefix=""):
-    for name, value in mapping.items():
-        nested = hasattr(value, "items")
-        yield from leaves(value, f"{prefix}{name}.") if nested else [(f"{prefix}{name}", value)]
 
 
 @pytest.mark.parametrize("file", ["csan/quickstart:local_soft", "qanet/squad", "attconv/snli:nse"])
@@ -210,7 +200,7 @@ def test_help_of_a_config_has_each_field_with_its_value_and_text(file, capsys):
     page = re.sub(r"^further fields.*\n", "", page, flags=re.M)
     entry = r"^  --config\.(\S+) (\S+)\s+(\S(?:.*\n)+?) *(?=^  --config|\Z)"
     fields = {key: " ".join(rest.split()) for key, _, rest in re.findall(entry, page, re.M)}
-    values = dict(leaves(to_config_dict(parse(file, ["--config.train.steps=77"]))))
+    values = flat(to_mapping(parse(file, ["--config.train.steps=77"])))
     assert fields.keys() == values.keys()
     for key, value in values.items():
         shown = repr(value) if value in ("", "\t") else value
@@ -233,16 +223,56 @@ def completed(line, folder):
     return printed(*script, cwd=folder, env={**os.environ, "PATH": path}).split()
 
 
+COMPLETED = [
+    ("tr", "train"),
+    ("train --config qanet/squad:rnn", "rnn1 rnn2 rnn3"),
+    ("train --config csan/quickstart --config.model.ti", "--config.model.tie"),
+]
+RARELY = [
+    ("train --config csan/q", "csan/quickstart"),
+    ("train --config ow", "own.py"),
+    ("sweep --config csan/quickstart --systems cnns,csan_", "cnns,csan_1d cnns,csan_2d"),
+    ("train --config csan/quickstart --config.model.tie=", "none target all"),
+    ("bench train --config attconv/quickstart --config.mesh.f", "--config.mesh.fsdp"),
+    ("reproduce csan/f", "csan/figure1 csan/figure2 csan/figure3"),
+    ("train --pri", "--print_config"),
+    ("export --format s", "stablehlo safetensors"),
+    ("trian --", ""),
+]
+
+
 @pytest.mark.parametrize(
-    "line,expected",
-    [
-        ("tr", "train"),
-        ("train --config qanet/squad:rnn", "rnn1 rnn2 rnn3"),
-        ("train --config csan/quickstart --config.model.ti", "--config.model.tie"),
-    ],
+    "line,expected", [*COMPLETED, *(pytest.param(*row, marks=pytest.mark.slow) for row in RARELY)]
 )
 def test_bash_completes(line, expected, tmp_path):
+    (tmp_path / "own.py").write_text("")
     assert completed(line, tmp_path) == expected.split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shell,registers", [("zsh", "compdef _python_argcomplete"), ("fish", "complete --command")]
+)
+def test_other_shells_have_a_script(shell, registers, capsys):
+    main(["completion", shell])
+    assert registers in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_only_a_terminal_has_colors():
+    def shown(**variables):
+        terminal, end = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", **variables}
+        environment.pop("NO_COLOR") if variables.get("NO_COLOR") == "" else None
+        subprocess.run([CONSOLE, "trian"], stderr=end, env=environment)
+        os.close(end)
+        return os.read(terminal, 1000).decode()
+
+    assert shown(NO_COLOR="").startswith("\x1b[31merror:\x1b[0m no command")
+    for variables in ({"NO_COLOR": "1"}, {"NO_COLOR": "", "TERM": "dumb"}):
+        assert shown(**variables).startswith("error: no command")
+    piped = subprocess.run([CONSOLE, "trian"], capture_output=True, text=True)
+    assert piped.stderr.startswith("error: ") and piped.returncode == 2
 
 
 def test_the_unstarted_writes_of_a_failed_save_are_not_reported(recwarn):
@@ -284,15 +314,3 @@ def test_a_package_stores_no_trials(tmp_path, monkeypatch, capsys):
         assert "store in docs/results of a clone" in fails(
             monkeypatch, capsys, argv, reproduce.main
         )
-
-
-def test_the_wheels_page_has_no_links_to_files():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    page = (ROOT / "README.md").read_text("utf-8")
-    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    links = r'(?:\]\(|src=")([^)"#]+)'
-    relative = [link for link in re.findall(links, page) if "://" not in link]
-    assert relative and all((ROOT / link).exists() for link in relative)
-    for substitution in hook["substitutions"]:
-        page = re.sub(substitution["pattern"], substitution["replacement"], page)
-    assert all(link.startswith("https://") for link in re.findall(links, page))

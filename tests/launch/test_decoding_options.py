@@ -1,5 +1,6 @@
 """Options of decoding: equal in `load`, `predict`, `evaluate`, `serve` and `export`."""
 
+import functools
 import json
 import re
 
@@ -9,11 +10,14 @@ from common_jax.deploy import load, load_model
 from common_jax.errors import UserError
 from launch import evaluate
 from launch.export import __main__ as export
+from launch.predict import __main__ as predict
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import served
+from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
-from tests.launch.commands import scores
+from tests.launch import commands
+from tests.launch.commands import fails, scores
 
 LINES = FAMILIES["csan"].lines
 QUESTION = json.dumps({"context": "Ada has nine cats and a dog in Rome.", "question": "What?"})
@@ -109,3 +113,40 @@ def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
     split = scores(capsys, reader, "--answer_length", "1")["split"]
     answers = json.loads((reader / "eval" / f"{split}.predictions.json").read_text())
     assert split.endswith("-answer_length1") and answers
+
+
+@pytest.mark.slow
+def test_an_export_has_one_value_of_each_option_and_refuses_others(translator, tiny, tmp_path):
+    plain = tiny.exported("csan", tmp_path / "plain")
+    changed = tmp_path / "changed"
+    argv = ["--workdir", str(translator), "--beam_size", "2", "--out", str(changed)]
+    export.main([*argv, "--length_penalty", "0"])
+    close = lambda scores: [pytest.approx(row, abs=2e-4) for row in scores]
+    assert scored(changed) == close(scored(translator, length_penalty=0.0))
+    assert scored(changed, length_penalty=0.0) == scored(changed)
+    assert scored(plain) == close(scored(translator))
+    message = r"has no program for beam_size=2, .*length_penalty=0.0.*launch\.export makes others"
+    with pytest.raises(UserError, match=message):
+        scored(plain, length_penalty=0.0)
+
+
+@pytest.mark.slow
+def test_ctranslate2_answers_as_the_run_does(tmp_path, monkeypatch, capsys):
+    folder = FAMILIES["csan"].written(tmp_path)
+    train.main(FAMILIES["csan"].arguments(folder, **{"model.encoder_attention.local_layers": 0}))
+    out = folder / "engine"
+    run = ["--workdir", str(folder / "run")]
+    argv = [*run, "--out", str(out), "--format", "ctranslate2"]
+    capsys.readouterr()
+    assert "--length_penalty 0" in fails(monkeypatch, capsys, argv, export.main)
+    export.main([*argv, "--length_penalty", "0"])
+    search = ["--length_penalty", "0", "--n_best", "2", "--beam_size", "2"]
+    lines = [LINES[0], "", "Three cats 🐈 and a dog"]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, lines)
+    assert ask("--model", out) == ask(*run, "--length_penalty", "0")
+    actual = [json.loads(line) for line in ask("--model", out, *search[2:])]
+    expected = [json.loads(line) for line in ask(*run, *search)]
+    hypotheses = [answer["hypotheses"] for answer in actual]
+    assert hypotheses == [commands.close(answer["hypotheses"], 1e-3) for answer in expected]
+    penalised = ["--model", str(out), "--length_penalty", "0.6"]
+    assert "another length penalty; 0 only" in fails(monkeypatch, capsys, penalised, predict.main)

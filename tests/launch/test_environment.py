@@ -1,10 +1,7 @@
 """Variables of the shell, platforms, locales, and paths and homes that a run cannot have."""
 
 import importlib.util
-import os
 import pwd
-import subprocess
-import sys
 
 import pytest
 
@@ -13,7 +10,7 @@ from common_jax.io.paths import expand_user
 from common_jax.numerics import REQUIRED
 from common_jax.training.run_folder import RunFolder
 from launch.train import __main__ as train
-from tests.launch.commands import ROOT, fails, toy_config
+from tests.launch.commands import fails, python, toy_config
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 SETTINGS = {
@@ -24,17 +21,10 @@ SETTINGS = {
 }
 
 
-def started(environment, *words, cwd=ROOT):
-    """The status, the output and the messages of a Python process with these variables."""
-    environment = {**os.environ, **environment}
-    done = subprocess.run([sys.executable, *words], env=environment, cwd=cwd, capture_output=True)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
 def ran(environment, body):
-    """As `started`, of a command with this body."""
+    """As `python`, of a command with this body."""
     code = f"from launch.cli import run\ndef main(argv):\n    import jax, os\n    {body}\nrun(main)"
-    return started(environment, "-c", code)
+    return python("-c", code, **environment)
 
 
 def test_commands_set_what_changes_results_also_for_processes_that_they_start():
@@ -58,11 +48,11 @@ def test_a_platform_that_is_not_there_is_one_line(platform):
 
 
 def test_names_of_files_and_texts_are_utf8_in_any_locale():
-    status, _, messages = started(ASCII, "-m", "launch.predict", "--workdir", "dü")
+    status, _, messages = python("-m", "launch.predict", "--workdir", "dü", **ASCII)
     assert status == 2 and messages == "error: dü: not the folder of a run (no config.json)\n"
     # a library's caller keeps its locale
     read = "from common_jax.training.config_files import installed_configs as f; print(len(f()))"
-    assert started(ASCII, "-c", read)[0] == 0
+    assert python("-c", read, **ASCII)[0] == 0
 
 
 def test_a_path_that_checkpoints_cannot_have_makes_no_folder(tmp_path, monkeypatch, capsys):

@@ -1,9 +1,11 @@
 """What the commands do with a run of each family: its files, scores, report; mistaken options."""
 
+import functools
 import json
 
 import pytest
 
+from attconv_jax.data.synthetic import generate as generate_pairs
 from attconv_jax.data.text import tokenize
 from common_jax.deploy import load_model
 from common_jax.errors import UserError
@@ -14,9 +16,11 @@ from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import served
 from launch.train import __main__ as train
+from qanet_jax.data.synthetic import generate
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
 from tests.launch.commands import fails
+from tests.launch.test_csan import LINES
 from tests.launch.tiny_runs import evaluated, result
 
 
@@ -47,12 +51,6 @@ def test_train_leaves_the_files_of_the_contract(trained):
             pairs = [line.split("\t")[1:3] for line in lines]
             lengths = [sum(len(tokenize(text, "english")) for text in pair) for pair in pairs]
             assert results["length"] == lengths
-
-
-def test_the_same_command_reports_that_the_run_is_finished(trained, capsys):
-    family, folder = trained
-    train.main(family.arguments(folder))
-    assert "is finished" in capsys.readouterr().out
 
 
 def test_evaluate_repeats_the_final_score(trained, capsys):
@@ -88,21 +86,11 @@ def test_an_export_has_examples_of_dev_that_are_pushed_upon_yes(trained, tmp_pat
     assert load_model(folder / "run").examples == ()
 
 
-def test_the_workdir_of_another_run_is_refused(trained, monkeypatch, capsys):
-    family, folder = trained
-    argv = family.arguments(folder, **{"train.seed": 5})
-    assert "holds another run; it differs in train.seed" in fails(monkeypatch, capsys, argv)
-
-
 @pytest.mark.parametrize(
     "argv,total,above",
     [
         ("csan/wmt14_ende.py:base", "88,022,528", None),
-        (
-            "csan/wmt14_ende.py:base --config.model.source_vocab_size=24005",
-            "88,023,040",
-            None,
-        ),
+        ("csan/wmt14_ende.py:base --config.model.source_vocab_size=24005", "88,023,040", None),
         # without 40,000 vectors of 300
         ("attconv/snli.py:cnn", "12,635,403", "without word vectors 635,403"),
     ],
@@ -193,10 +181,8 @@ def test_a_stray_argument_is_one_line(argv, named, tmp_path, monkeypatch, capsys
 
 
 def test_prepare_makes_the_corpus_and_no_run(tmp_path, capsys):
-    sizes = {"examples": 200, "holdout_size": 10, "vocab_size": 400}
-    argv = ["--config", "configs/csan/quickstart.py", "--workdir", str(tmp_path / "run")]
-    argv += [f"--config.data.{key}={value}" for key, value in sizes.items()]
-    argv += [f"--config.data.cache_dir={tmp_path / 'cache'}", "--prepare"]
+    sizes = {"data.examples": 200, "data.holdout_size": 10, "data.vocab_size": 400}
+    argv = [*commands.arguments("configs/csan/quickstart.py", tmp_path, **sizes), "--prepare"]
     train.main([*argv, "--workers", "2"])
     assert "prepared 220 pairs in " in capsys.readouterr().err
     assert len(list((tmp_path / "cache").glob("*/train/meta.json"))) == 1
@@ -251,3 +237,43 @@ def test_mistaken_options_are_one_line(command, argv, named, reader, tmp_path, m
 @pytest.fixture(scope="module")
 def reader(tiny, tmp_path_factory):
     return tiny("qanet", tmp_path_factory.mktemp("reader")) / "run"
+
+
+def asked(context, question):
+    return json.dumps({"context": context, "question": question})
+
+
+STORY, OTHER = generate(2, 5, "test").contexts
+QUESTIONS = [  # one of several windows, and one with fewer words than spans that are asked for
+    asked(STORY, "Who was there?"),
+    asked(f"{OTHER} " * 20, "what?"),
+    asked("one", "two"),
+]
+PAIRS = [f"{premise}\t{text}" for premise, text, _ in generate_pairs(6, 5, "test")]
+ASKED = {  # lines, options of the export, options of the answers
+    "csan": (LINES, (), ()),
+    "qanet": (QUESTIONS, ("--count", "5"), ("--count", "5")),
+    "attconv": (PAIRS, (), ("--explain",)),
+}
+
+
+@pytest.mark.slow
+def test_exports_in_each_format_answer_as_the_run_does(trained, monkeypatch, capsys):
+    family, folder = trained
+    lines, compiled, options = ASKED[family.name]
+    ask = functools.partial(commands.answers, monkeypatch, capsys, lines)
+    expected = ask("--workdir", folder / "run", *options)
+    exports = commands.exports(folder, *compiled)
+    answered = [ask("--model", model, *options) for model in exports.values()]
+    answered.append(commands.answered_without_a_model(exports["stablehlo"], lines, *options))
+    for answers in answered:
+        if family.name == "csan":
+            assert answers == expected
+        else:
+            assert commands.same_answers(answers, expected)
+    if family.name == "qanet":
+        assert [len(json.loads(line)["next"]) for line in expected] == [4, 4, 0]
+        fewer = ask("--workdir", folder / "run", "--count", "2")
+        assert commands.same_answers(ask("--model", exports["stablehlo"], "--count", "2"), fewer)
+        with pytest.raises(UserError, match="has no program for count=6, but for count=5"):
+            ask("--model", exports["stablehlo"], "--count", "6")

@@ -20,7 +20,6 @@ from common_jax.training.config import read_task
 from common_jax.training.mesh import make_mesh
 from common_jax.training.run_folder import RunFolder
 from csan_jax.data.subwords import END, Subwords
-from launch.export import __main__ as export
 from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch.commands import fails, scores
@@ -37,15 +36,14 @@ def fine_tuning(family, folder, source, run="tuned", **changes):
 
 @pytest.mark.slow_for("qanet")
 def test_a_run_continues_with_the_vocabulary_and_the_parameters_of_another(
-    trained, tmp_path, monkeypatch
+    trained, tiny, tmp_path, monkeypatch
 ):
     family, source = trained
     other = family.written(tmp_path, first=11)
     begun = source
     if family.name == "attconv":  # of an export, which is verified once
         begun = tmp_path / "exported"
-        words = ["--workdir", source / "run", "--format", "safetensors", "--out", begun / "run"]
-        export.main([*map(str, words)])
+        tiny.exported("attconv", begun / "run")
     verified = []
     verify = Export._verified
     monkeypatch.setattr(Export, "_verified", lambda self: verified.append(self) or verify(self))

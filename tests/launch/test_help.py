@@ -4,16 +4,13 @@ import importlib
 import json
 import re
 import shlex
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from common_jax.errors import UserError
 from launch.__main__ import commands, main, module_of
+from tests.launch.commands import ROOT, python
 
-ROOT = Path(__file__).parents[2]
 LINES, COLUMNS = 40, 100  # of a screen
 PAGES = [[name] for name in commands()] + [
     ["bench", sub] for sub in ("attention", "train", "predict")
@@ -49,15 +46,10 @@ def test_the_list_has_each_command_with_a_line(capsys):
     page = capsys.readouterr().out
     assert dict(re.findall(r"^  (\w+) {2,}(\S.*)$", page, re.MULTILINE)) == commands()
     assert max(map(len, page.splitlines())) <= COLUMNS
-    files = [path for path in (ROOT / "launch").rglob("*.py") if _is_command(path)]
+    paths = (ROOT / "launch").rglob("*.py")
+    files = [path for path in paths if "\ndef main(argv: list[str])" in path.read_text("utf-8")]
     names = {path.parent.name if path.stem == "__main__" else path.stem for path in files}
     assert {*commands()} == names
-
-
-def _is_command(path):
-    """Whether a file of `launch` has the entry point of a command."""
-    text = path.read_text("utf-8")
-    return "\ndef main(argv: list[str])" in text and path != ROOT / "launch" / "__main__.py"
 
 
 @pytest.mark.parametrize("name", ["train", "launch.train"])
@@ -108,15 +100,9 @@ READER = {"reading an export": "import common_jax.deploy.parameters"}
 @pytest.fixture(scope="module")
 def loaded():
     """The top-level modules that each case has loaded."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORK],
-        input=json.dumps(CONFIGS | COMMANDS | READER),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return {name: {*modules} for name, modules in map(json.loads, done.stdout.splitlines())}
+    status, out, errors = python("-c", FORK, stdin=json.dumps(CONFIGS | COMMANDS | READER))
+    assert status == 0, errors
+    return {name: {*modules} for name, modules in map(json.loads, out.splitlines())}
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -9,7 +9,6 @@ import shutil
 import numpy as np
 import pytest
 
-from common_jax.config import to_config_dict
 from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from common_jax.io import checksums
@@ -21,6 +20,7 @@ from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES, WORDS
 from tests.launch.commands import fails, scores
 from tests.launch.tiny_runs import evaluated, result
+from tests.toy import changed
 
 NOT_PREPARED = {  # other values of the fields
     **{"adversarial": True, "max_unreachable_answers": 0.5, "max_equal_pairs": 0.75},
@@ -44,10 +44,6 @@ def moved_raw_files(folder, to):
     return to
 
 
-def prepared_splits(cache):
-    return sorted(path.name for path in cache.glob("*/*") if path.is_dir() and len(path.name) < 6)
-
-
 @pytest.mark.slow_for("csan", "qanet")
 def test_a_test_set_is_scored_without_the_training_files(copy, tmp_path, capsys):
     """It has the scores that the run had on the same examples; nothing else is prepared."""
@@ -69,7 +65,8 @@ def test_a_test_set_is_scored_without_the_training_files(copy, tmp_path, capsys)
     for name in before:
         if name.startswith("test.predictions"):
             _require_same_predictions(after[name.replace("test", "new")], before[name])
-    assert prepared_splits(folder / "cache") == ["test"]
+    prepared = [path.name for path in (folder / "cache").glob("*/*") if path.is_dir()]
+    assert [name for name in prepared if len(name) < 6] == ["test"]
     moved_raw_files(moved, tmp_path / "gone")  # the prepared test set is enough, too
     assert scores(capsys, *argv) == printed
 
@@ -129,15 +126,15 @@ def test_raw_files_are_hashed_again_if_size_or_time_has_changed(family, tmp_path
         os.utime(path, ns=(0, 1_000_000_000))
     assert fingerprint() == (first, found)
     assert fingerprint() == (first, [])
-    changed = files[-1]
-    content = changed.read_bytes()
-    changed.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])  # of the same size
-    os.utime(changed, ns=(0, 2_000_000_000))
+    last = files[-1]
+    content = last.read_bytes()
+    last.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])  # of the same size
+    os.utime(last, ns=(0, 2_000_000_000))
     second, found = fingerprint()
-    assert found == [changed.name] and second != first
-    changed.write_bytes(content)
-    os.utime(changed, ns=(0, 3_000_000_000))
-    assert fingerprint() == (first, [changed.name])
+    assert found == [last.name] and second != first
+    last.write_bytes(content)
+    os.utime(last, ns=(0, 3_000_000_000))
+    assert fingerprint() == (first, [last.name])
 
 
 def _config(argv):
@@ -150,15 +147,10 @@ def test_the_prepared_corpus_does_not_depend_on_fields_that_are_not_prepared(fam
     fingerprint = lambda config: task_class(config.task)(config).data.builder().fingerprint()
     expected = fingerprint(config)
     for name in config.data.not_prepared:
-        values = to_config_dict(config)
-        values.data[name] = NOT_PREPARED[name]
-        if name == "batching":
-            values.data.row_tokens = 512
-        changed = type(config)(
-            **{**vars(config), "data": type(config.data)(**values.data.to_dict())}
-        )
-        assert to_mapping(changed) != to_mapping(config) or name == "negatives"
-        assert fingerprint(changed) == expected
+        rows = {"row_tokens": 512} if name == "batching" else {}
+        other = changed(config, "data", **{name: NOT_PREPARED[name]}, **rows)
+        assert to_mapping(other) != to_mapping(config) or name == "negatives"
+        assert fingerprint(other) == expected
 
 
 def test_the_vectors_of_words_that_a_run_lacks_are_read(tmp_path, capsys, caplog):

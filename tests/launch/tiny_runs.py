@@ -92,13 +92,14 @@ TIMES |= {"tflop_per_second", "goodput", "step_seconds", "compiling_seconds", "r
 TIMES |= {"data_seconds", "validating_seconds", "saving_seconds"}
 
 
-def start(config, overrides, run, devices, log, flags=(), folder=None, environment=()):
+def start(config, overrides, run, devices, log, flags=(), folder=None, environment=(), within=()):
     """Starts a process that trains on a number of CPU devices, with its messages in `log`.
 
     Args:
       folder: of the compilation cache; compiling takes most of a start's time.
+      within: a command that starts the process.
     """
-    command = [sys.executable, "-m", "launch.train", "--config", str(config)]
+    command = [*within, sys.executable, "-m", "launch.train", "--config", str(config)]
     command += [f"--config.{key}={value}" for key, value in overrides.items()]
     command += ["--workdir", str(run), *map(str, flags)]
     flags = f"--xla_force_host_platform_device_count={devices}"

@@ -16,49 +16,37 @@ from launch.export import __main__ as export
 from launch.train import __main__ as train
 from qanet_jax.data.prepare import Builder
 from tests.launch import commands
+from tests.launch.tiny_runs import EVERY_STEP
 
 CONFIG = """
 from common_jax.config import to_config_dict
-from qanet_jax.config import Config, DataConfig
-from qanet_jax.models.base import WordsConfig
+from configs.qanet import quickstart
 from tests.systems.reader import Matching
 
 
 def get_config():
-    data = DataConfig(
-        source="generated",
-        examples=24,
-        holdout_size=6,
-        cache_dir=CACHE,
-        window=48,
-        stride=18,
-        batch_size=12,
-        max_shapes=1,
-    )
-    words = WordsConfig(dim=4, rows=60, char_rows=40, rule="english")
-    config = to_config_dict(Config(model=Matching(), data=data, words=words))
-    config.mesh.data = 1
-    config.train.steps = 2
-    config.train.evaluate_every = 2
-    config.train.log_every = 1
+    config = quickstart.get_config()
+    config.model = to_config_dict(Matching())
     return config
 """
+FIELDS = {"data.examples": 24, "data.holdout_size": 6, "data.window": 48, "data.stride": 18}
+FIELDS |= {"data.batch_size": 12, "words.dim": 4, "words.rows": 60, "words.char_rows": 40}
+FIELDS |= EVERY_STEP | {"train.steps": 2}
 REQUEST = ("Ada lives in Rome. Ben lives in Paris.", "Where does Ben live?")
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reader")
-    path = folder / "matching.py"
-    path.write_text(CONFIG.replace("CACHE", repr(str(folder / "cache"))))
+    path = tmp_path_factory.mktemp("reader") / "matching.py"
+    path.write_text(CONFIG)
     return str(path)
 
 
 @pytest.fixture(scope="module")
 def run(config):
-    run = Path(config).parent / "run"
-    train.main(["--config", config, "--workdir", str(run)])
-    return run
+    folder = Path(config).parent
+    train.main(commands.arguments(config, folder, **FIELDS))
+    return folder / "run"
 
 
 @pytest.fixture(scope="module")

@@ -16,34 +16,26 @@ from common_jax.training.scored_run import ScoredRun
 from launch.pages.examples import differing
 from launch.pages.runs import report
 from launch.train import __main__ as train
+from tests.launch.commands import arguments, toy_config
+from tests.launch.corrupt_files import values
 from tests.launch.tiny_runs import lines, result
 
-CONFIG = """
-from common_jax.config import to_config_dict
-from tests.toy import ToyConfig
-
-
-def get_config():
-    config = to_config_dict(ToyConfig())
-    config.train.steps = 60
-    config.train.log_every = 5
-    config.train.evaluate_every = 20
-    config.paper.results = ("Summer: test loss 1.5 rounded 97", "Winter: dev loss 3")
-    config.paper.source = "Table 9"
-    return config
-"""
+VALUES = {
+    "train.steps": 60,
+    "train.log_every": 5,
+    "train.evaluate_every": 20,
+    "mesh.data": 1,
+    "paper.results": ("Summer: test loss 1.5 rounded 97", "Winter: dev loss 3"),
+    "paper.source": "Table 9",
+}
 RUNS = {"base": {}, "seed1": {"train.seed": 1}, "plain": {"rate": 0.0, "train.steps": 40}}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    (folder / "sums.py").write_text(CONFIG)
-    fixed = {"data.cache_dir": folder / "cache", "mesh.data": 1}
     for name, changes in RUNS.items():
-        overrides = [f"--config.{key}={value}" for key, value in {**fixed, **changes}.items()]
-        argv = ["--config", str(folder / "sums.py"), *overrides, "--workdir", str(folder / name)]
-        train.main(argv)
+        train.main(arguments(toy_config(folder, VALUES), folder, name, **changes))
     return folder
 
 
@@ -59,11 +51,16 @@ def copied(folder, tmp_path):
     return copied
 
 
-@pytest.fixture(scope="module")
-def sections(folder):
-    page = report(read_runs([folder / name for name in RUNS]))
+def sections_of(*runs):
+    """The elements of the sections of the runs' report by their titles."""
+    page = report(read_runs(runs))
     assert page.title == "Toy"
     return {section.title: section.elements for section in page.sections}
+
+
+@pytest.fixture(scope="module")
+def sections(folder):
+    return sections_of(*(folder / name for name in RUNS))
 
 
 def by_name(table: Table):
@@ -95,9 +92,7 @@ def test_speed_of_an_accelerator_and_of_earlier_logs(copied):
         {"step": 9, "saving_seconds": 1.0, "step_seconds": 3.0, "wall_seconds": 15.0, **rates},
     ]
     (base / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
-    page = report(read_runs([base]))
-    (elements,) = [section.elements for section in page.sections if section.title == "Speed"]
-    assert by_name(elements[0])["base"] == {
+    assert by_name(sections_of(base)["Speed"][0])["base"] == {
         **{"run": "base", "TFLOP/s": "1.5", "of the peak, %": 25.0, "memory, GiB": 2.0},
         **{"steps, % of time": 60.0, "saving, %": pytest.approx(200 / 15)},
     }
@@ -130,9 +125,9 @@ def test_scores_stand_beside_their_mean_over_seeds_and_the_papers(folder, sectio
 
 
 def test_scores_have_intervals(folder, copied):
-    file = copied("base") / "eval" / "test.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "intervals": {"loss": [1, 2.5]}}))
-    _, test, *_ = scores(file.parents[2], ["base"])
+    base = copied("base")
+    values("eval/test.json", intervals={"loss": [1, 2.5]})(base)
+    _, test, *_ = scores(base.parent, ["base"])
     loss = result(folder / "base")["metrics"]["test"]["loss"]
     assert by_name(test)["base"]["loss"] == f"{loss:.2f} (1.00 to 2.50)"
 
@@ -165,36 +160,23 @@ def test_only_seeds_of_one_setting_are_averaged(folder, copied, tmp_path):
 
 def test_a_metric_that_a_seed_lacks_has_no_mean(copied, tmp_path):
     copied("base", "seed1")
-    file = tmp_path / "seed1" / "result.json"
-    changed = result(tmp_path / "seed1")
-    del changed["metrics"]["test"]["loss"]
-    file.write_text(json.dumps(changed))
+    values("result.json", metrics__test={"rounded": 50.0})(tmp_path / "seed1")
     _, test = scores(tmp_path, ["base", "seed1"])
     mean = by_name(test)["mean of 2: base, seed1"]
     assert mean["loss"] is None and "±" in mean["rounded"]
 
 
 def scores(folder, names):
-    page = report(read_runs([folder / name for name in names]))
-    (elements,) = [section.elements for section in page.sections if section.title == "Toy: scores"]
-    return elements
+    return sections_of(*(folder / name for name in names))["Toy: scores"]
 
 
 def test_a_trial_that_failed_before_it_had_a_vocabulary_is_no_hindrance(folder, tmp_path):
     (tmp_path / "begun").mkdir()
     shutil.copy(folder / "base" / "config.json", tmp_path / "begun")
-    page = report(read_runs([tmp_path / "begun", folder / "base"]))
-    rows = by_name(page.sections[0].elements[0])
+    sections = sections_of(tmp_path / "begun", folder / "base")
+    rows = by_name(sections["Runs"][0])
     assert (rows["begun"]["steps"], rows["base"]["steps"]) == (0, 60)
-    (elements,) = [s.elements for s in page.sections if s.title == "Toy: scores"]
-    assert elements[-1] == "Not scored on test, hence not compared: begun."
-
-
-def test_what_the_scores_have_to_be_read_with_is_on_the_page(copied):
-    run = copied("base")
-    file = run / "result.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "warnings": ["dev is test"]}))
-    assert report(read_runs([run])).sections[0].elements[1:] == ["base: dev is test."]
+    assert sections["Toy: scores"][-1] == "Not scored on test, hence not compared: begun."
 
 
 def test_lines_of_the_log_without_numbers_are_skipped(folder, copied):
@@ -207,30 +189,28 @@ def test_lines_of_the_log_without_numbers_are_skipped(folder, copied):
     ]
     with (base / "metrics.jsonl").open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in wrong)
-    expected, actual = (report(read_runs([run])) for run in (folder / "base", base))
-    for intact, section in zip(expected.sections, actual.sections, strict=True):
-        charts = [element for element in section.elements if isinstance(element, Chart)]
-        assert charts == [element for element in intact.elements if isinstance(element, Chart)]
+    expected, actual = map(sections_of, (folder / "base", base))
+    for title in expected.keys() | actual.keys():
+        charts = [element for element in actual[title] if isinstance(element, Chart)]
+        assert charts == [element for element in expected[title] if isinstance(element, Chart)]
 
 
-def test_steps_that_were_not_applied_are_named(folder, copied):
+def test_what_the_scores_have_to_be_read_with_is_on_the_page(folder, copied):
     base = copied("base")
     with (base / "metrics.jsonl").open("a") as file:
         file.write('{"step": 60, "loss": null, "bad_steps": 4}\n')
-    page = report(read_runs([base]))
-    assert page.sections[0].elements[1:] == [
-        "base: 4 of 60 steps not finite, which changed nothing."
-    ]
-    assert not report(read_runs([folder / "base"])).sections[0].elements[1:]
+    values("result.json", warnings=["dev is test"])(base)
+    skipped = "base: 4 of 60 steps not finite, which changed nothing."
+    assert sorted(sections_of(base)["Runs"][1:]) == [skipped, "base: dev is test."]
+    assert not sections_of(folder / "base")["Runs"][1:]
 
 
 def test_a_run_that_is_not_over_has_curves_and_no_score(copied):
     base = copied("base")
     (base / "result.json").unlink()
-    page = report(read_runs([base]))
-    titles = [section.title for section in page.sections]
-    assert titles == ["Runs", "Speed", "Toy: learning"]
-    assert by_name(page.sections[0].elements[0])["base"]["best step"] == "not finished"
+    sections = sections_of(base)
+    assert [*sections] == ["Runs", "Speed", "Toy: learning"]
+    assert by_name(sections["Runs"][0])["base"]["best step"] == "not finished"
 
 
 def test_labels_tell_runs_apart(folder, tmp_path):

@@ -19,7 +19,7 @@ from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import read_archive, write_archive
 from launch.train import __main__ as train
 from launch.trials import local_executor
-from tests.docs.test_results import unfounded
+from tests.docs.digests import unfounded
 from tests.launch.commands import fails
 from tests.launch.tiny_runs import ROOT, SMALL
 
@@ -83,8 +83,8 @@ def runs():
 
 
 @pytest.fixture
-def folders(runs, tmp_path, tmp_path_factory, monkeypatch):
-    """Tables and stored trials in `tmp_path`; trials are trained in this process.
+def trained(runs, tmp_path, tmp_path_factory, monkeypatch):
+    """The names of the trials that were trained, in this process, with tables in `tmp_path`.
 
     A trial that another test has trained is a copy of that run.
     """
@@ -110,7 +110,13 @@ def folders(runs, tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setattr(reproduce, "TABLES", tmp_path / "tables")
     monkeypatch.setattr(reproduce, "STORED", tmp_path / "stored")
     write(tmp_path)
-    return tmp_path, trained
+    return trained
+
+
+@pytest.fixture
+def folder(trained, tmp_path):
+    """The folder of tables and stored trials."""
+    return tmp_path
 
 
 def write(folder, kind="table", **changes):
@@ -137,8 +143,7 @@ def made(folder, out, *flags):
     return (folder / out / "page.md").read_text(), (folder / out / "table.csv").read_text()
 
 
-def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
-    folder, trained = folders
+def test_trials_are_trained_once_stored_and_used_again(folder, trained, capsys):
     page, table = made(folder, "first", "--keep")
     assert len(trained) == 4
     assert "![Validation by time](page_charts/" in page
@@ -193,9 +198,8 @@ def test_trials_are_trained_once_stored_and_used_again(folders, capsys):
     assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 stored" in capsys.readouterr().out
 
 
-def test_an_archive_has_predictions_only_if_the_page_needs_them(folders, capsys):
+def test_an_archive_has_predictions_only_if_the_page_needs_them(folder, trained, capsys):
     """An ensemble is made from the predictions of its runs, also from stored ones."""
-    folder, trained = folders
     stored = folder / "stored" / "attconv"
     names = lambda path: {name for name in zipfile.ZipFile(path).namelist() if "eval/" in name}
     scores = {f"eval/{split}.json" for split in ("dev", "test")} | {"eval/test.examples.tsv"}
@@ -217,8 +221,7 @@ def test_an_archive_has_predictions_only_if_the_page_needs_them(folders, capsys)
     assert len(trained) == 6 and (folder / "again" / "page.md").read_text() == page
 
 
-def test_a_rows_model_is_kept_as_an_export_that_scores_as_its_run(folders, monkeypatch, capsys):
-    folder, trained = folders
+def test_a_rows_model_is_kept_as_an_export_with_its_scores(folder, trained, monkeypatch, capsys):
     argv = ["attconv/toy", "--out", str(folder / "out"), "--keep_model"]
     reproduce.main([*argv, "light"])
     assert trained == ["row=light,train.seed=0"]
@@ -234,16 +237,14 @@ def test_a_rows_model_is_kept_as_an_export_that_scores_as_its_run(folders, monke
     assert "--keep_model nothing: the rows with trials are bi-CNN | light" in line
 
 
-def test_some_rows_with_fewer_seeds(folders):
-    folder, trained = folders
+def test_some_rows_with_fewer_seeds(folder, trained):
     page, table = made(folder, "out", "--rows", "light", "--seeds", "1")
     assert trained == ["row=light,train.seed=0"]
     assert "Verdicts" not in page and "--rows light --seeds 1" in page
     assert [line.split(",")[0] for line in table.splitlines()] == ["row", "light"]
 
 
-def test_rows_without_a_trial_are_not_run(folders, capsys):
-    folder, trained = folders
+def test_rows_without_a_trial_are_not_run(folder, trained, capsys):
     made(folder, "out", "--rows", "light", "--seeds", "1")
     page, _ = made(folder, "out", "--no_train", "--keep")
     assert len(trained) == 1 and "stored 1 trials" in capsys.readouterr().out
@@ -257,8 +258,7 @@ def test_rows_without_a_trial_are_not_run(folders, capsys):
     assert re.search(r"\| light \| \d of \d seeds \| 86.30 \|", page)
 
 
-def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, capsys):
-    folder, _ = folders
+def test_rows_with_an_unknown_system_do_not_hinder_others(folder, monkeypatch, capsys):
     write(folder, **{'"cnn"': '"cnns"', '"of others"': '"of, others"'})
     out = ["--out", str(folder / "out"), "--dry_run"]
     line = fails(monkeypatch, capsys, ["attconv/toy", *out], reproduce.main)
@@ -269,8 +269,7 @@ def test_rows_with_an_unknown_system_do_not_hinder_others(folders, monkeypatch, 
     assert "    not run: of, others: their code is not public" in capsys.readouterr().out
 
 
-def test_speeds_are_measured_without_training_to_the_end(folders, monkeypatch):
-    folder, trained = folders
+def test_speeds_are_measured_without_training_to_the_end(folder, trained, monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (0.5, 0.5, 0.5))
     speeds = {'["accuracy"]': '["train_speed", "decode_speed"]', '"accuracy"': '"train_speed"'}
     write(folder, "speed", **speeds)
@@ -308,9 +307,8 @@ def test_speeds_are_measured_without_training_to_the_end(folders, monkeypatch):
     assert json.loads((folder / "out" / "speed.json").read_text())["of"] == "attconv/toy small"
 
 
-def test_a_trial_is_finished_only_with_all_its_files(folders, monkeypatch):
+def test_a_trial_is_finished_only_with_all_its_files(folder, trained, monkeypatch):
     """Killed while its archive is unpacked."""
-    folder, trained = folders
     page, _ = made(folder, "first", "--keep")
     replace, count = run_writer.replace_text, itertools.count()
 
@@ -327,8 +325,7 @@ def test_a_trial_is_finished_only_with_all_its_files(folders, monkeypatch):
     assert made(folder, "second")[0] == page and len(trained) == 4
 
 
-def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(folders):
-    folder, _ = folders
+def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(folder):
     write(folder, "figure", **{"[[claims]]": EXAMPLES + "[[claims]]"})
     page, _ = made(folder, "out", "--seeds", "1", "--keep")
     assert made(folder, "from stored trials", "--seeds", "1")[0] == page
@@ -348,15 +345,15 @@ def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(fol
     ("program", "start"),
     [("reproduce.py", "python -m launch.train"), ("/bin/conv-attention", "conv-attention train")],
 )
-@pytest.mark.parametrize("folder", [".", "launch"])
-def test_a_dry_run_lists_commands(folders, folder, program, start, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT / folder)
+@pytest.mark.parametrize("current", [".", "launch"])
+def test_a_dry_run_lists_commands(trained, current, program, start, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT / current)
     monkeypatch.delenv("UV", raising=False)
     monkeypatch.setattr(sys, "argv", [program])
     reproduce.main(["attconv/toy", "--out", "x", "--dry_run"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 9 and lines[-1] == "4 trials: 4 to train"
-    config = "configs/attconv/quickstart.py" if folder == "." else "attconv/quickstart"
+    config = "configs/attconv/quickstart.py" if current == "." else "attconv/quickstart"
     assert lines[1].startswith(f"  {start} --config {config}:cnn ")
 
 
@@ -368,8 +365,7 @@ def states(folder, capsys, *argv):
     return {(row, int(seed)): state for row, seed, state in lines}
 
 
-def test_a_dry_run_tells_stored_trials_from_those_to_train(folders, capsys):
-    folder, trained = folders
+def test_a_dry_run_tells_stored_trials_from_those_to_train(folder, trained, capsys):
     write(folder, **CORPUS)
     file = folder / "snli" / "a.jsonl"
     file.parent.mkdir()
@@ -388,8 +384,7 @@ def test_a_dry_run_tells_stored_trials_from_those_to_train(folders, capsys):
     assert len(trained) == 2
 
 
-def test_a_try_is_apart_from_the_tables_trials(folders, capsys):
-    folder, trained = folders
+def test_a_try_is_apart_from_the_tables_trials(folder, trained, capsys):
     made(folder, "out", "--rows", "light", "--seeds", "1")
     flags = ["--rows", "light", "--seeds", "1", "--config.train.steps=4"]
     for _ in range(2):  # the second trains nothing
@@ -407,16 +402,14 @@ def test_a_try_is_apart_from_the_tables_trials(folders, capsys):
     assert states(folder, capsys, "--out", str(tried))["light", 0] == "to train"
 
 
-def test_the_corpora_of_a_table_are_prepared_without_training(folders, capsys):
-    folder, trained = folders
+def test_the_corpora_of_a_table_are_prepared_without_training(folder, trained, capsys):
     write(folder, **{str(folder.parent / "corpora"): str(folder / "corpora")})
     reproduce.main(["attconv/toy", "--out", str(folder / "out"), "--prepare"])
     assert "prepared the corpus of light" in capsys.readouterr().out
     assert [*(folder / "corpora").iterdir()] and not trained and not (folder / "out").exists()
 
 
-def test_a_list_has_all_tables_or_those_of_a_paper(folders, capsys):
-    folder, _ = folders
+def test_a_list_has_all_tables_or_those_of_a_paper(folder, capsys):
     (folder / "tables" / "csan").mkdir()
     toy = (folder / "tables" / "attconv" / "toy.toml").read_text()
     (folder / "tables" / "csan" / "toy.toml").write_text(toy)
@@ -440,8 +433,7 @@ def test_a_list_has_all_tables_or_those_of_a_paper(folders, capsys):
         ({}, ["attconv/toy", "--keep", "--config.train.steps=1"], "store no try; leave out"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(folders, changes, argv, message, monkeypatch, capsys):
-    folder, trained = folders
+def test_mistakes_are_one_line(folder, trained, changes, argv, message, monkeypatch, capsys):
     write(folder, **changes)
     line = fails(monkeypatch, capsys, [*argv, "--out", str(folder / "out")], reproduce.main)
     assert re.search(message, line), line

@@ -1,5 +1,6 @@
 """Table files: all of the repository's, and how rows, scales and claims are combined."""
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -152,17 +153,9 @@ def test_each_file_is_consistent(name):
     claims = {claim.text for scale in spec.scales.values() for claim in scale.claims}
     possible = [s for s in spec.scales.values() if not s.unavailable]
     if possible:  # no row, claim or example belongs to no scale
-        named = [
-            name
-            for row in raw["rows"]
-            for name in [
-                f"{row['name']}, {value}"
-                for values in row.get("vary", {}).values()
-                for value in values
-            ]
-            or [row["name"]]
-        ]
-        assert {row.name for s in possible for row in s.systems} == {*named}
+        varied = lambda row: itertools.chain(*row.get("vary", {}).values())
+        named = [[f"{r['name']}, {v}" for v in varied(r)] or [r["name"]] for r in raw["rows"]]
+        assert {row.name for s in possible for row in s.systems} == {*itertools.chain(*named)}
         assert claims == {claim["text"] for claim in raw.get("claims", [])}
         examples = {example.name for scale in possible for example in scale.examples}
         assert examples == {example["name"] for example in raw.get("examples", [])}

@@ -14,7 +14,7 @@ import pytest
 from common_jax.errors import UserError
 from launch.serve.server import HEADERS, listen
 from tests.launch.serve.bad_requests import BAD, GOOD, PREDICT, SLOW, Bad
-from tests.launch.serve.toy_server import ROOT, post, running
+from tests.launch.serve.toy_server import ROOT, post, requested, running
 from tests.nightly.browser import Browser, needs_chromium
 
 
@@ -55,13 +55,10 @@ def check(port, bad):
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/static/page.js", "/nothing", PREDICT])
 def test_every_response_has_the_security_headers(port, path):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", path)
-    response = connection.getresponse()
+    response, _ = requested(port, path)
     assert {*HEADERS} <= {(name.lower(), value) for name, value in response.getheaders()}
     policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
-    connection.close()
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import Option, Predictor
@@ -19,8 +18,8 @@ from launch.serve.app import Service
 from launch.serve.limits import Limits
 from launch.serve.metrics import Metrics
 from launch.serve.models import Model
+from tests.launch.tiny_runs import ROOT
 
-ROOT = Path(__file__).parents[3]
 LIMITS = Limits(inputs=4, length=50, queue=8, timeout=2.0)
 VIEWED = {
     **{"answer": "zwei", "start": 2, "end": 6, "probability": 0.5},
@@ -161,35 +160,40 @@ def service(limits=LIMITS, log=False, delay=0.0, hosts=(), warm=True):
 
 
 @contextlib.contextmanager
-def running(delay=0.0, queue=8, batch=16, timeout=2.0, stop=server.STOP_SECONDS):
-    """The port and the process of a server of `service`."""
-    command = [sys.executable, "-m", "tests.launch.serve.toy_server"]
-    process = subprocess.Popen(
-        [*command, *map(str, (delay, queue, batch, timeout, stop))],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def started(*command, **options):
+    """The port and the process of a server, whose first line ends with its address."""
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)
     try:
-        line = process.stdout.readline()
-        assert line, process.stderr.read()
-        yield int(re.search(r":(\d+)$", line.strip())[1]), process
+        match = re.search(r":(\d+)/?$", process.stdout.readline().strip())
+        assert match, process.communicate()
+        yield int(match[1]), process
     finally:
         process.kill()
         process.communicate()
 
 
+def running(delay=0.0, queue=8, batch=16, timeout=2.0, stop=server.STOP_SECONDS):
+    """The port and the process of a server of `service`."""
+    command = [sys.executable, "-m", "tests.launch.serve.toy_server"]
+    numbers = map(str, (delay, queue, batch, timeout, stop))
+    return started(*command, *numbers, stderr=subprocess.PIPE)
+
+
+def requested(port, path, body=None, timeout=60):
+    """The response to a request, which has a body in JSON or none, and its text."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    with contextlib.closing(connection):
+        method = "GET" if body is None else "POST"
+        connection.request(method, path, body, {"content-type": "application/json"})
+        response = connection.getresponse()
+        return response, response.read().decode()
+
+
 def post(port, inputs, name="toy", timeout=20, **fields):
     """The status and the JSON of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     body = json.dumps({"inputs": inputs, **fields})
-    headers = {"content-type": "application/json"}
-    connection.request("POST", f"/v1/models/{name}:predict", body, headers)
-    response = connection.getresponse()
-    answer = json.loads(response.read())
-    connection.close()
-    return response.status, answer
+    response, text = requested(port, f"/v1/models/{name}:predict", body, timeout)
+    return response.status, json.loads(text)
 
 
 def main(delay, queue, batch, timeout, stop):

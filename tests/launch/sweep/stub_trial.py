@@ -11,7 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from common_jax.errors import UserError
+from common_jax.io.atomic import write_json
+from common_jax.io.storage import folder_of
+from launch import cli
 
 STEP_SECONDS = 0.02
 
@@ -20,23 +23,19 @@ def main(argv: list[str]) -> None:
     run = Path(argv[argv.index("--workdir") + 1])
     values = dict(text.removeprefix("--config.").split("=", 1) for text in argv if "=" in text)
     run.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = FileLock(run / "lock")
-        lock.acquire(blocking=False)
-    except Timeout:
-        fail(f"{run} is being trained by another process")
-    (run / "lock").write_text(f"process {os.getpid()}\n")
+    if holder := folder_of(run).lock("lock"):
+        raise UserError(f"{run} is being trained by {holder}")
     if (run / "result.json").exists():
         return
     with (run / "starts").open("a") as starts:
         starts.write("trained\n")
     if os.environ.get("STUB_FAILS", "none") in (f"{k}={v}" for k, v in values.items()):
-        fail("as requested")
+        raise UserError("as requested")
     deadline = time.monotonic() + 60
     while len([*run.parent.glob("*/starts")]) < int(os.environ.get("STUB_TOGETHER", 1)):
         time.sleep(STEP_SECONDS)
         if time.monotonic() > deadline:
-            fail("the other trials have not started")
+            raise UserError("the other trials have not started")
     train(run, int(values.get("train.steps", 200)))
 
 
@@ -65,15 +64,8 @@ def train(run: Path, steps: int) -> None:
         "versions": {},
         "resumed_from": [line["resumed_from"] for line in lines if "resumed_from" in line],
     }
-    partial = run / "result.partial"
-    partial.write_text(json.dumps(result))
-    partial.replace(run / "result.json")
-
-
-def fail(line: str) -> None:
-    print(f"error: {line}", file=sys.stderr)
-    sys.exit(2)
+    write_json(run / "result.json", result)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    cli.run(main)

@@ -3,10 +3,10 @@
 Tests of the executor alone use a stub for the trials, without JAX.
 """
 
-import csv
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -19,10 +19,10 @@ from common_jax.errors import UserError
 from common_jax.fields import to_mapping
 from common_jax.io.atomic import write_json
 from common_jax.training.run_folder import VERSION
-from launch import cli
+from launch import api, cli
 from launch.sweep import __main__ as sweep
 from launch.trials import local_executor, ray_executor
-from launch.trials.status import find
+from launch.trials.status import find, read_csv
 from launch.trials.trials import grid_axis, grid_trials
 from tests.launch import commands
 from tests.launch.commands import fails
@@ -79,8 +79,7 @@ def stub(monkeypatch):
 
 
 def rows(out):
-    with (out / "results.csv").open() as file:
-        return {row["optimizer.learning_rate"]: row for row in csv.DictReader(file)}
+    return {row["optimizer.learning_rate"]: row for row in read_csv(out / "results.csv")}
 
 
 def result(out, trial):
@@ -225,3 +224,70 @@ def test_resources_that_no_machine_has_are_refused():
         ray_executor._require_room(nodes, fits)
     with pytest.raises(UserError, match="no machine of the Ray cluster has 4 CPU, 1 GPU"):
         ray_executor._require_room(nodes, {"cpu": 4, "gpu": 1})
+
+
+@pytest.fixture(scope="module")
+def trained(config, tmp_path_factory):
+    """A sweep of two trials, trained one after the other."""
+    out = tmp_path_factory.mktemp("trained")
+    sweep.main(["--config", config, *GRID, "--out", str(out)])
+    return out
+
+
+@pytest.fixture
+def argv(config, tmp_path):
+    return ["--config", config, *GRID, "--out", str(tmp_path)]
+
+
+def hashes(out):
+    return [result(out, trial)["parameters_sha256"] for trial in TRIALS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [["--jobs", "2"], ["--executor", "ray"]], ids=str)
+def test_concurrent_trials_have_the_same_numbers(trained, argv, flags, tmp_path):
+    sweep.main([*argv, *flags])
+    assert hashes(tmp_path) == hashes(trained)
+    assert {row["state"] for row in rows(tmp_path).values()} == {"finished"}
+
+
+@pytest.mark.slow
+def test_early_stopping_stops_the_worse_trial(argv, tmp_path):
+    argv = [*argv, "--executor", "ray", "--jobs", "1", "--asha", "100"]
+    argv.append("--config.train.steps=4000")
+    sweep.main(argv)
+    trials = rows(tmp_path)
+    assert [trials[rate]["state"] for rate in ("0.01", "0.001")] == ["finished", "stopped"]
+    assert 100 <= int(trials["0.001"]["steps"]) < 4000
+    before = (tmp_path / "results.csv").read_text()
+    sweep.main(argv)  # stopped trials are not resumed
+    assert (tmp_path / "results.csv").read_text() == before
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_resumes(trained, argv, tmp_path):
+    process = subprocess.Popen([sys.executable, "-m", "launch.sweep", *argv])
+    wait_for(tmp_path / "trials" / TRIALS[1] / "metrics.jsonl")
+    process.kill()
+    process.wait()
+    first = tmp_path / "trials" / TRIALS[0] / "result.json"
+    made = first.stat().st_mtime_ns
+    sweep.main(argv)
+    assert first.stat().st_mtime_ns == made
+    assert hashes(tmp_path) == hashes(trained)
+
+
+@pytest.mark.slow
+def test_a_sweep_from_python_is_that_of_the_command(trained, config):
+    rates = [0.01, 0.001]
+    swept = api.sweep(config, {"optimizer.learning_rate": rates}, out=trained)  # all are finished
+    assert [run.result["parameters_sha256"] for run in swept.runs.values()] == hashes(trained)
+    values = [result(trained, trial)["metrics"]["dev"]["loss"] for trial in TRIALS]
+    losses = dict(zip(rates, values, strict=True))
+    assert {row["optimizer.learning_rate"]: row["dev.loss"] for row in swept.rows} == losses
+    assert swept.metric == "dev.loss" and not swept.unfinished
+    (series,) = swept.charts[0].series
+    assert dict(zip(series.x, series.y, strict=True)) == losses
+    page = swept._repr_html_()
+    assert page.count("<svg ") == 1 and page.count(">finished<") == 2
+    assert all(f'<td class="number">{rate}</td>' in page for rate in rates)

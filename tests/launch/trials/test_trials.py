@@ -1,7 +1,6 @@
 """The trials of a sweep, errors, and the figure."""
 
 import csv
-import dataclasses
 import io
 import statistics
 from pathlib import Path
@@ -15,6 +14,7 @@ from launch.seeds import interval_of_means
 from launch.trials.figure import caption, sweep_charts
 from launch.trials.status import TrialStatus, csv_text, find, read_csv
 from launch.trials.trials import Trial, grid_axis, grid_trials, require_own_folders, zipped_axis
+from tests.toy import changed
 
 CONFIG = """
 from common_jax.config import to_config_dict
@@ -136,67 +136,67 @@ def test_zipped_fields_have_equally_many_values(texts):
         zipped_axis(texts)
 
 
-def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
-    trials = planned(grid_axis("rate=0,0.1"))
-    other = planned(grid_axis("rate=0.1"), overrides=["--config.optimizer.b1=0.5"])[0]
-    workdir = RunWriter(other.workdir.path)
-    workdir.claim(other.config)
-    workdir.release()
-    (workdir.checkpoints / "1").mkdir(parents=True)
-    with pytest.raises(UserError, match="holds another run; it differs in optimizer"):
-        require_own_folders(trials)
-
-
-def test_a_trial_that_would_resume_with_the_schedule_of_other_steps_is_refused(planned):
-    plan = lambda steps: planned(
-        grid_axis("rate=0.1"),
-        overrides=[f"--config.train.steps={steps}", "--config.optimizer.cooldown=0.5"],
-    )
-    (trial,) = plan(10)
+def begun(trial, config=None):
+    """Makes the folder of a trial that has saved a step, with its own or another config."""
     workdir = RunWriter(trial.workdir.path)
-    workdir.claim(trial.config)
+    workdir.claim(config or trial.config)
     workdir.release()
-    require_own_folders(plan(20))  # nothing to resume yet
     (workdir.checkpoints / "1").mkdir(parents=True)
-    require_own_folders(plan(10))
-    message = "a learning rate that ends at step 10, and train.steps=20 ends at 20: choose another"
-    with pytest.raises(UserError, match=message):
-        require_own_folders(plan(20))
+    return workdir
 
 
 def finished(trial, config=None):
     """Writes the files of a trial's finished run, with its own or another config."""
-    workdir, config = RunWriter(trial.workdir.path), config or trial.config
-    workdir.claim(config)
-    (workdir.checkpoints / "1").mkdir(parents=True)
-    metrics, numbers = {"dev": {"loss": 1.0}}, {"parameters": 1, "wall_seconds": 1.0}
-    lists = {"devices": ["cpu"], "versions": {}}
-    workdir.write_result({"steps": config.train.steps, "metrics": metrics, **numbers, **lists})
-    workdir.release()
+    steps = (config or trial.config).train.steps
+    numbers = {"steps": steps, "parameters": 1, "wall_seconds": 1.0}
+    others = {"metrics": {"dev": {"loss": 1.0}}, "devices": ["cpu"], "versions": {}}
+    begun(trial, config).write_result(numbers | others)
+
+
+def test_a_folder_of_another_run_is_refused_before_anything_starts(planned):
+    trials = planned(grid_axis("rate=0,0.1"))
+    begun(planned(grid_axis("rate=0.1"), overrides=["--config.optimizer.b1=0.5"])[0])
+    with pytest.raises(UserError, match="holds another run; it differs in optimizer"):
+        require_own_folders(trials)
+
+
+@pytest.fixture
+def trial_of(planned):
+    def trial_of(steps, cooldown):
+        fields = {"train.steps": steps, "optimizer.cooldown": cooldown}
+        overrides = [f"--config.{key}={value}" for key, value in fields.items()]
+        return planned(grid_axis("rate=0.1"), overrides=overrides)[0]
+
+    return trial_of
+
+
+def test_a_trial_that_would_resume_with_the_schedule_of_other_steps_is_refused(trial_of):
+    checkpoint = begun(trial_of(10, 0.5)).checkpoints / "1"
+    checkpoint.rmdir()
+    require_own_folders([trial_of(20, 0.5)])  # nothing to resume
+    checkpoint.mkdir()
+    require_own_folders([trial_of(10, 0.5)])
+    message = "a learning rate that ends at step 10, and train.steps=20 ends at 20: choose another"
+    with pytest.raises(UserError, match=message):
+        require_own_folders([trial_of(20, 0.5)])
+
+
+def test_a_finished_trial_with_more_steps_is_refused(trial_of):
+    finished(trial_of(20, 0))
+    require_own_folders([trial_of(20, 0)])
+    require_own_folders([trial_of(40, 0)])  # continues
+    with pytest.raises(UserError, match=r"has 20 steps, more than train\.steps=10: choose another"):
+        require_own_folders([trial_of(10, 0)])
 
 
 def test_a_run_of_a_file_that_was_edited_during_the_sweep_is_not_finished(planned):
     """Each trial's process reads the config file again."""
     first, second = planned(grid_axis("rate=0,0.1"))
     finished(first)
-    optimizer = dataclasses.replace(second.config.optimizer, learning_rate=0.7)
-    finished(second, dataclasses.replace(second.config, optimizer=optimizer))
+    finished(second, changed(second.config, "optimizer", learning_rate=0.7))
     statuses = [find(trial) for trial in (first, second)]
     assert [status.state for status in statuses] == ["finished", "failed"]
     assert "holds another run; it differs in optimizer.learning_rate" in statuses[1].error
-
-
-def test_a_finished_trial_with_more_steps_is_refused(planned):
-    plan = lambda steps: planned(
-        grid_axis("rate=0.1"),
-        overrides=[f"--config.train.steps={steps}", "--config.optimizer.cooldown=0"],
-    )
-    (trial,) = plan(20)
-    finished(trial)
-    require_own_folders(plan(20))
-    require_own_folders(plan(40))  # continues
-    with pytest.raises(UserError, match=r"has 20 steps, more than train\.steps=10: choose another"):
-        require_own_folders(plan(10))
 
 
 def test_no_cell_of_a_table_is_a_formula(tmp_path):

@@ -1,5 +1,6 @@
 """The load benchmark, and the comparison with other toolkits, with stand-ins for their workers."""
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -46,18 +47,11 @@ work(make)
 
 
 def committed(folder):
-    git = lambda *words: subprocess.run(
-        ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c", *words],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
     folder.mkdir()
-    git("init", "-q")
     (folder / "model.py").write_text("x = 1\n")
-    git("add", ".")
-    git("commit", "-qm", "one")
-    return git("rev-parse", "HEAD")
+    for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b.c commit -qm one"):
+        subprocess.run(["git", *words.split()], cwd=folder, check=True)
+    return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=folder, text=True).strip()
 
 
 def test_a_checkout_is_the_peers_and_unchanged(tmp_path):
@@ -90,12 +84,8 @@ def test_sides_are_timed_in_turn_and_compared_round_by_round(tmp_path, monkeypat
     sides = [Side(name, sys.executable, "peer", {"sleep": sleep[name]}) for name in sleep]
     measures = [Measure("training", "train", BATCHES, passes=2, counted=["first"])]
     rows = alternate(sides, measures, rounds=2, threads=1)
-    assert sorted((row["round"], row["side"]) for row in rows) == [
-        (0, "peer"),
-        (0, "suite"),
-        (1, "peer"),
-        (1, "suite"),
-    ]
+    turns = sorted((row["round"], row["side"]) for row in rows)
+    assert turns == [*itertools.product((0, 1), ("peer", "suite"))]
     assert all(row["units"] == 10 and len(row["seconds"]) == 4 for row in rows)
     own, peer = summary(rows, "token")
     assert own["suite, times as fast"] == 1

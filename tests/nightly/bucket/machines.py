@@ -85,7 +85,6 @@ def machine(tmp_path, service):
 
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory, emulator):
-    """The folder of a run on a disk."""
     machine = Machine(tmp_path_factory.mktemp("disk") / "machine", emulator)
     assert machine.train(machine.folder / "run").wait(120) == 0
     return machine.folder / "run"
@@ -115,7 +114,6 @@ def require_equal(service, run, on_disk, resumed=0):
     files = (path for path in on_disk.rglob("*") if path.is_file())
     local = names(path.relative_to(on_disk).as_posix() for path in files)
     assert names(actual) == local - {"lock"}
-    return result
 
 
 def holder(service):
@@ -124,12 +122,17 @@ def holder(service):
     return int(content.split()[1])
 
 
-def reach(service, run, step, process=None):
+def wait_for(process, condition):
+    """Waits until a condition holds while the process runs."""
+    while not condition():
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
+def reach(service, run, step, process):
     """Waits until a run has saved a step."""
     name = f"{run}/checkpoints/{step}/commit_success.txt"
-    while service.generation(name) == "0":
-        assert process is None or process.poll() is None
-        time.sleep(0.01)
+    wait_for(process, lambda: service.generation(name) != "0")
 
 
 def kill(process):

@@ -13,16 +13,12 @@ from tests.families.runs import FAMILIES
 from tests.launch.test_live import append, result, table, write
 from tests.nightly.bucket.machines import Machine
 
-CONFIG = "configs/attconv/quickstart.py"
-FIELDS = {"source": "files", "train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 
-
-def prepare(machine, data, cache, **fields):
+def prepare(machine, data, cache):
     """The finished `launch.train --prepare` of tables."""
-    fields = {**FIELDS, "columns": "1,2,3", "dir": data, "cache_dir": cache, **fields}
-    overrides = [f"--config.data.{key}={value}" for key, value in fields.items()]
-    overrides.append("--config.words.rows=90")
-    return machine.run("train", "--config", CONFIG, *overrides, "--prepare")
+    places = {"data.dir": data, "data.cache_dir": cache}
+    argv = FAMILIES["attconv"].arguments(machine.folder, **places)
+    return machine.run("train", *argv, "--prepare")
 
 
 def prepared(machine):

@@ -6,13 +6,7 @@ import pytest
 
 from tests.bucket.emulator import BUCKET
 from tests.launch.tiny_runs import RHYTHM, ROOT, SMALL
-from tests.nightly.bucket.machines import (
-    Machine,
-    kill,
-    objects,
-    reach,
-    require_equal,
-)
+from tests.nightly.bucket.machines import Machine, kill, reach, require_equal
 
 READING = {"context": "Ada lives in Rome. Ben is a painter in Turin.", "question": "Who lives?"}
 REQUESTS = {
@@ -33,9 +27,7 @@ def test_a_run_in_a_bucket(tmp_path, service, family):
         reach(service, run, step, process)
         kill(process)
     assert machine.train(url, **values).wait(600) == 0, machine.log()
-    result = require_equal(service, run, disk, resumed=3)
-    print(f"\n{family}: {result['parameters_sha256']} on the disk and in the bucket")
-    print("\n".join(f"{len(v):9,} {k}" for k, v in objects(service, run).items()))
+    require_equal(service, run, disk, resumed=3)
     files = [name for name in machine.files() if not name.startswith(".cache/conv-attention-jax/")]
     assert files == [] and not (ROOT / "gs:").exists()
 

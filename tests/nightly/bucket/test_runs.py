@@ -22,6 +22,7 @@ from tests.nightly.bucket.machines import (
     objects,
     reach,
     require_equal,
+    wait_for,
 )
 
 URL = f"gs://{BUCKET}/runs/toy"
@@ -75,13 +76,9 @@ def test_a_second_process_waits_for_the_lease_of_a_killed_one(machine, service, 
     kill(first)
     killed = time.monotonic()
     third = machine.train(URL, log="third", steps=100_000)
-    while holder(service) != third.pid:
-        assert third.poll() is None
-        time.sleep(0.05)
+    wait_for(third, lambda: holder(service) == third.pid)
     assert time.monotonic() - killed > LEASE
-    while "resuming" not in machine.log("third"):  # it handles signals
-        assert third.poll() is None
-        time.sleep(0.05)
+    wait_for(third, lambda: "resuming" in machine.log("third"))  # it handles signals
     third.terminate()
     assert third.wait(60) == 143
     assert service.generation("runs/toy/lock") == "0"
@@ -93,9 +90,7 @@ def test_a_process_that_slept_past_its_lease_stops_before_its_next_write(machine
     first.send_signal(signal.SIGSTOP)
     try:
         second = machine.train(URL, log="second", steps=100_000)
-        while holder(service) != second.pid:
-            assert second.poll() is None
-            time.sleep(0.05)
+        wait_for(second, lambda: holder(service) == second.pid)
         second.send_signal(signal.SIGSTOP)  # what is written from now on is the first one's
         written = objects(service, "runs/toy")
     finally:
@@ -196,9 +191,7 @@ def test_a_live_run_is_traced_into_the_bucket(machine, service):
     process = machine.train(URL, steps=100_000)
     reach(service, "runs/toy", 20, process)
     process.send_signal(signal.SIGUSR1)
-    while "traced steps" not in machine.log():
-        assert process.poll() is None
-        time.sleep(0.05)
+    wait_for(process, lambda: "traced steps" in machine.log())
     kill(process)
     (trace,) = [x for x in service.objects("runs/toy/profile/") if x.endswith(".xplane.pb")]
     assert re.match(r"runs/toy/profile/steps-\d+-\d+/", trace)

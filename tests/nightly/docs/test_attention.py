@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,8 @@ import pytest
 
 from common_jax import attention as library
 from common_jax.attention import api
-from common_jax.masks import Mask
+from tests.docs.digests import table_lines
 from tests.docs.manual import ROOT, blocks
-from tests.nightly.docs import costs
 
 PAGES = [ROOT / "docs" / name for name in ("attention.md", "appendix/frameworks.md")]
 SNIPPETS = [block for page in PAGES for block in blocks(page) if block.language == "python"]
@@ -55,38 +55,42 @@ def run(block, monkeypatch):
 
 @pytest.mark.parametrize("block", SNIPPETS, ids=str)
 def test_outputs_and_gradients_are_those_of_dense_attention(block, monkeypatch):
-    calls = []
-    banded = api.FORMS["banded"]
-
-    class Recorded(type(banded)):
-        def __call__(self, request):
-            calls.append(request)
-            return banded(request)
-
-    monkeypatch.setattr(api, "FORMS", {**api.FORMS, "banded": Recorded()})
+    banded = type(api.FORMS["banded"])
+    calls = mock.Mock(side_effect=banded.__call__)
+    monkeypatch.setattr(banded, "__call__", lambda *request: calls(*request))
     got = run(block, monkeypatch)
-    assert calls, "the form that a long text takes"
+    assert calls.called, "the form that a long text takes"
     for name in ("attention", "attention_fn"):
         monkeypatch.setattr(library, name, reference)
-    calls.clear()
+    calls.reset_mock()
     want = run(block, monkeypatch)
-    assert not calls and len(got) == len(want)
+    assert not calls.called and len(got) == len(want)
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5)
     assert sum(float(np.abs(x).max()) > 1e-3 for x in want) >= 2
 
 
-def test_the_reference_is_jax_attention_where_there_is_one_head_in_the_area():
-    query, key, value = jax.random.normal(jax.random.key(0), (3, 2, 12, 4, 3))
-    valid = jnp.arange(12) < jnp.array([[12], [9]])
-    mask = Mask(query_segments=valid, key_segments=valid, window=5)
-    lengths = {f"{name}_seq_lengths": valid.sum(1) for name in ("query", "key_value")}
-    want = jax.nn.dot_product_attention(query, key, value, local_window_size=2, **lengths)
-    got = jax.jit(reference)(query, key, value, mask)
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+COST = ROOT / "docs" / "results" / "attention_cost.md"
+COLUMNS = {
+    "all tokens": "vanilla",
+    "1D dense": "dense 1D",
+    "1D banded": "banded 1D",
+    "2D dense": "dense 2D",
+    "2D banded": "banded 2D",
+}
+
+
+def number(value):
+    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"
 
 
 def test_the_table_is_that_of_the_raw_file():
-    rows = json.loads(costs.RAW.read_text())["rows"]
-    page = costs.PAGE.read_text()
-    assert costs.table(rows) in page and costs.updated(page, rows) == page
+    """A line for each length: milliseconds (MiB of temporary memory) of each form."""
+    rows = json.loads(COST.with_name("bench_attention_cpu.json").read_text())["rows"]
+    by_form = {(row["length"], row["form"]): row for row in rows}
+    cells = [["tokens", *COLUMNS], ["---"] * (1 + len(COLUMNS))]
+    for length in dict.fromkeys(row["length"] for row in rows):
+        forms = [by_form[length, form] for form in COLUMNS.values()]
+        times = [f"{number(r['milliseconds'])} ({number(r['temporary_mib'])})" for r in forms]
+        cells.append([f"{length:,}", *times])
+    assert table_lines(COST) == [f"| {' | '.join(line)} |" for line in cells]

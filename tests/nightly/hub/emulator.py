@@ -68,11 +68,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_) -> None:
         """Nothing on standard error."""
 
-    def do_GET(self) -> None:
-        self._handle()
-
-    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
-
     def _handle(self) -> None:
         path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -97,6 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
         if steps[2:3] != ["resolve"]:
             return self._answer(404, {"error": "Not found"})
         return self._resolve("/".join(steps[:2]), steps[3], "/".join(steps[4:]))
+
+    do_GET = do_HEAD = do_POST = do_PUT = _handle  # noqa: N815
 
     def _chunks(self) -> bytes:
         body = b""

@@ -37,17 +37,13 @@ def hub(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of a run, `run`."""
     folder = tmp_path_factory.mktemp("pushed")
-    train(
-        Toy(four_steps(folder)), RunWriter(folder / "run"), "python -m launch.train --x /home/ada/x"
-    )
+    train(Toy(four_steps(folder)), RunWriter(folder / "run"))
     return folder
 
 
 @pytest.fixture(scope="module")
 def pushed(hub, folder):
-    """The pushed export's name."""
     out = folder / "export"
     export.main(["--workdir", str(folder / "run"), "--out", str(out), "--push", NAME])
     return f"{NAME}@{hub.branches['ada/adder']['main']}"

@@ -64,7 +64,6 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """All cells."""
     grid = itertools.product(SEEDS, LUCK, NOISY, EFFECTS)
     return [
         *itertools.starmap(Cell, grid),
@@ -72,13 +71,8 @@ def cells() -> list[Cell]:
     ]
 
 
-def simulated(cell: Cell, draws: int, paired: bool | None = None) -> dict[str, float]:
-    """Shares of decided claims over pages.
-
-    Args:
-      paired: how the page's file sets it; by default as the correlation of its seeds does.
-    """
-    paired = cell.paired if paired is None else paired
+def simulated(cell: Cell, draws: int) -> dict[str, float]:
+    """Shares of decided claims over pages."""
     random = np.random.default_rng(7)
     counts = SEEDS[cell.seeds]
     most, least = max(counts), min(counts)
@@ -102,7 +96,7 @@ def simulated(cell: Cell, draws: int, paired: bool | None = None) -> dict[str, f
     # claims: by the interval alone, then by the page's correction
     signs = {}
     p = np.ones((draws, len(CLAIMS)))
-    for name, pairs in (("before", False), ("after", paired)):
+    for name, pairs in (("before", False), ("after", cell.paired)):
         signs[name] = np.zeros((draws, len(CLAIMS)))
         for number, (first, second) in enumerate(CLAIMS):
             evidence = trials.difference(first, second, paired=pairs, example_error=error)

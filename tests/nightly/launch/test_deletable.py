@@ -6,8 +6,7 @@ import shutil
 import pytest
 
 from launch.__main__ import commands
-from tests.launch.commands import ROOT, toy_config
-from tests.launch.test_environment import started
+from tests.launch.commands import ROOT, arguments, python
 from tests.test_layers import PACKAGES
 
 FOLDERS = [path.parent.name for path in sorted((ROOT / "launch").glob("*/__main__.py"))]
@@ -31,47 +30,40 @@ for name in commands():
 
 
 def test_help_without_docstrings():
-    status, out, messages = started({"PYTHONOPTIMIZE": "2"}, "-c", HELP, *commands())
+    status, out, messages = python("-c", HELP, *commands(), PYTHONOPTIMIZE="2")
     assert (status, messages) == (0, "")
     helps = out.split("## ")[1:]
     assert len(helps) == len(commands()) and all("\nexample" in text for text in helps)
 
 
-def test_a_run_is_trained_without_the_other_commands_in_folders(tmp_path):
-    folders = {*copied_packages(tmp_path)} - {"train"}
-    for folder in folders:
-        shutil.rmtree(tmp_path / "launch" / folder)
-    config = toy_config(tmp_path, {"train.steps": 2, "data.cache_dir": str(tmp_path / "cache")})
-    argv = ["--config", config, "--workdir", str(tmp_path / "run")]
-    alone = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    status, _, messages = started(alone, "-m", "launch.train", *argv, cwd=tmp_path)
-    assert folders and status == 0, messages
-    assert (tmp_path / "run" / "result.json").exists()
-
-
-def copied_packages(folder):
-    """Copies the packages and the toy task; returns the folders of commands."""
+@pytest.fixture
+def printed(tmp_path):
+    """The output of Python in a copy of the packages without some of their files and folders."""
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, folder / package, ignore=ignored)
-    (folder / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "toy.py", folder / "tests")
-    return [path.parent.name for path in sorted((ROOT / "launch").glob("*/__main__.py"))]
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+
+    def printed(removed, *words):
+        for path in [tmp_path / name for name in removed]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        alone = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        status, out, messages = python(*words, cwd=tmp_path, **alone)
+        assert status == 0, messages
+        return out
+
+    return printed
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_other_commands_have_help(folder, tmp_path):
-    copied_packages(tmp_path)
-    shutil.rmtree(tmp_path / "launch" / folder)
+def test_the_other_commands_have_help(folder, printed):
     others = sorted(commands().keys() - {folder})
-    alone = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    status, printed, messages = started(alone, "-c", HELP, *others, cwd=tmp_path)
-    assert status == 0, messages
-    assert all(f"python -m launch.{name} " in printed for name in others)
+    helps = printed([f"launch/{folder}"], "-c", HELP, *others)
+    assert all(f"python -m launch.{name} " in helps for name in others)
 
 
 PREDICTORS = ("service", "predictor")
 UNNEEDED = {
+    "the other commands in folders": [f"launch/{name}" for name in FOLDERS if name != "train"],
     "buckets": ["common_jax/io/bucket.py", "common_jax/io/bucket_folder.py"],
     "the hub": ["common_jax/deploy/hub.py"],
     "trackers": ["common_jax/training/trackers.py"],
@@ -84,22 +76,11 @@ UNNEEDED = {
 
 
 @pytest.mark.parametrize("what", UNNEEDED)
-def test_a_run_trains_without_what_cannot_change_a_number(what, tmp_path):
-    copied_packages(tmp_path)
-    for name in UNNEEDED[what]:
-        (tmp_path / name).unlink()
+def test_a_run_trains_without_what_cannot_change_a_number(what, printed, tmp_path):
     family = "csan" if what == "CTranslate2" else "attconv"
     steps = dict.fromkeys(("steps", "evaluate_every", "checkpoint_every"), 2)
-    fields = {f"train.{name}": value for name, value in steps.items()} | {
-        "train.trackers": "",
-        "data.examples": 64,
-        "data.holdout_size": 8,
-        "data.cache_dir": tmp_path / "cache",
-    }
-    arguments = [f"--config.{name}={value}" for name, value in fields.items()]
-    config = tmp_path / "configs" / family / "quickstart.py"
-    alone = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = ["-m", "launch.train", "--config", str(config), "--workdir", str(tmp_path / "run")]
-    status, printed, messages = started(alone, *command, *arguments, cwd=tmp_path)
-    assert status == 0, messages
-    assert "test: " in printed
+    fields = {f"train.{name}": value for name, value in steps.items()}
+    fields |= {"train.trackers": "", "data.examples": 64, "data.holdout_size": 8}
+    config = str(tmp_path / "configs" / family / "quickstart.py")
+    argv = arguments(config, tmp_path, **fields)
+    assert "test: " in printed(UNNEEDED[what], "-m", "launch.train", *argv)

@@ -6,15 +6,15 @@ TensorStore too.
 
 import errno
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 
 from launch.train import __main__ as train
-from tests.launch.commands import toy_config
-from tests.launch.tiny_runs import ROOT, SMALL, TINY
+from tests.families.runs import FAMILIES
+from tests.launch.commands import arguments, toy_config
+from tests.launch.tiny_runs import ROOT, TINY
 from tests.nightly.launch.jobs import killed_and_resumed, needs_seccomp
 
 LIMITED = """
@@ -47,23 +47,26 @@ def test_a_result_that_is_too_large_is_one_line(tmp_path):
 
 
 @needs_seccomp
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
-def test_a_killed_run_on_a_disk_without_locks_resumes(tmp_path, number):
-    killed_and_resumed(tmp_path, number, toy_config(tmp_path))
-
-
-@needs_seccomp
-@pytest.mark.parametrize("family", SMALL)
-def test_a_killed_run_of_each_family_on_a_disk_without_locks_resumes(tmp_path, family):
+@pytest.mark.parametrize(
+    ("family", "number"),
+    [("csan", errno.ENOLCK), ("qanet", errno.ENOSYS), ("attconv", errno.ENOLCK)],
+)
+def test_a_killed_run_of_each_family_on_a_disk_without_locks_resumes(tmp_path, family, number):
     config = ROOT / "configs" / family / "quickstart.py"
-    killed_and_resumed(tmp_path, errno.ENOLCK, config, **TINY[family])
+    killed_and_resumed(tmp_path, number, config, **TINY[family])
 
 
-def test_checkpoints_that_are_too_large_are_one_line(tmp_path):
-    argv = ["--config", toy_config(tmp_path), "--workdir", str(tmp_path / "run")]
-    argv += [f"--config.data.cache_dir={tmp_path / 'corpus'}", "--config.train.steps=4"]
+def test_checkpoints_that_are_too_large_are_one_line(tiny, tmp_path):
+    """Of a first step, and of a step after others, as on a disk that is full."""
+    argv = arguments(toy_config(tmp_path), tmp_path, **{"train.steps": 4})
     train.main([*argv, "--prepare"])
-    *before, line = limited(tmp_path, 2000, *argv)
-    folder = tmp_path / "run" / "checkpoints"
-    assert line == f"error: {folder}: cannot be written: File too large; nothing is saved yet"
-    assert all(re.match(r"step \d+/4  |train: |dev: |test: ", text) for text in before), before
+    folder = tiny("attconv", tmp_path / "attconv")
+    longer = FAMILIES["attconv"].arguments(folder, **{"train.steps": 6})
+    for run, size, command, saved in (
+        (tmp_path / "run", 2000, argv, "nothing is saved yet"),
+        (folder / "run", 4096, longer, "step 4 is safely saved"),
+    ):
+        *before, line = limited(tmp_path, size, *command)
+        reason = f"cannot be written: File too large; {saved}"
+        assert line == f"error: {run}/checkpoints: {reason}"
+        assert len(before) < 10 and "Traceback" not in "".join(before), before

@@ -35,9 +35,7 @@ def stopped(folder, family, number, request=signal.SIGTERM):
     statuses = [143, 143]
     statuses[number] = 128 + request
     assert job.end() == statuses
-    steps = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.output}
-    print(f"\n{family}: process {number} was requested to stop; all stopped at step {steps}")
-    (step,) = steps
+    (step,) = {re.search(r"^SIGTERM: stopped at step (\d+)", s, re.M)[1] for s in job.output}
     complete(folder, f"stopped{number}", family, 2, 2)
     assert result(job.run)["resumed_from"] == [int(step)]
     return job.run
@@ -51,7 +49,7 @@ def test_sighup_to_one_stops_all_at_the_same_step(tmp_path, number):
 def test_two_processes_equal_a_single_process(undisturbed):
     folder, family, two = undisturbed
     one = complete(folder, "one", family, 1, 4).run
-    print(f"\n{family}: two processes and one differ by {agree(one, two)}")
+    agree(one, two)
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -71,7 +69,6 @@ def test_the_death_of_one_ends_the_others_with_a_line(undisturbed, dead):
     seconds = time.monotonic() - began
     assert statuses[dead] == -signal.SIGKILL and statuses[1 - dead] == LOST
     line = job.output[1 - dead].splitlines()[-1]
-    print(f"\n{family}: process {dead} killed; after {seconds:.0f} s the other says: {line}")
     assert line.startswith("error: JAX has ended this process")
     assert seconds < 60
     complete(folder, f"killed{dead}", family, 2, 2)
@@ -79,36 +76,26 @@ def test_the_death_of_one_ends_the_others_with_a_line(undisturbed, dead):
     same(job.run, run)
 
 
-def lines_of_a_mistake(folder, own):
-    job = Job(folder, "run", "toy", 2, 1, own=own, **{"data.cache_dir": "~/corpus"})
-    assert job.end() == [2, 2]
-    return [
-        next(line for line in output.splitlines() if line.startswith("error: "))
-        for output in job.output
-    ]
-
-
-def test_a_mistake_on_one_machine_is_reported_by_all(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("no home")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    lines = lines_of_a_mistake(tmp_path, {"environment": {"HOME": tmp_path / "file"}})
-    for line in lines:
-        assert re.match(r"error: process 1: data.cache_dir=.*/file/corpus: cannot prepare", line)
-
-
 @pytest.mark.parametrize(
     "own,message",
     [
-        ({"overrides": {"train.steps": 9}}, "differs from the first process in train.steps"),
-        ({"run": "elsewhere"}, "not the folder that the first process sees there"),
+        (lambda folder: {"environment": {"HOME": folder / "file"}}, "file/corpus: cannot prepare"),
+        (lambda _: {"overrides": {"train.steps": 9}}, "differs from the first process in train.st"),
+        (
+            lambda folder: {"run": folder / "elsewhere"},
+            "not the folder that the first process",
+        ),
     ],
 )
-def test_machines_that_differ(tmp_path, monkeypatch, own, message):
+def test_a_mistake_on_one_machine_is_reported_by_all(tmp_path, monkeypatch, own, message):
+    (tmp_path / "file").write_text("no home")
     monkeypatch.setenv("HOME", str(tmp_path))
-    if "run" in own:
-        own = {"run": tmp_path / own["run"]}
-    lines = lines_of_a_mistake(tmp_path, own)
-    assert all(line.startswith("error: process 1: ") and message in line for line in lines)
+    cache = {"data.cache_dir": "~/corpus"}
+    job = Job(tmp_path, "run", "toy", 2, 1, own=own(tmp_path), **cache)
+    assert job.end() == [2, 2]
+    for output in job.output:
+        line = next(line for line in output.splitlines() if line.startswith("error: "))
+        assert line.startswith("error: process 1: ") and message in line
 
 
 @pytest.mark.parametrize("family", SMALL)
@@ -125,5 +112,4 @@ def test_a_run_resumes_with_any_number_of_processes(tmp_path, family):
         for run in (uninterrupted, moved)
     ]
     far = max(abs(losses[1][step] / loss - 1) for step, loss in losses[0].items())
-    print(f"\n{family}: moved between devices and processes, losses differ by {far:.1e} at most")
     assert far < 1e-5

@@ -13,16 +13,15 @@ tests/common_jax/training/test_loop.py tests every kind of stop in one process.
 
 import collections
 import contextlib
-import dataclasses
 import itertools
 import json
 import os
 import random
 import signal
 import statistics
-import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,28 +41,17 @@ AIMS = ("saving", "validating", "scoring", "stepping", "preparing")
 AIMS += ("saving", "validating", "scoring", "starting")
 
 
-@dataclasses.dataclass(frozen=True)
-class Start:
-    """A process of a run, and the files of the run.
-
-    Attributes:
-      errors: the file of its standard error.
-      began: its start time; older files in `run` are of earlier processes.
-    """
-
-    process: subprocess.Popen
-    run: Path
-    errors: Path
-    began: float
-
-
 def begin(folder, name, family, devices):
+    """A process of a run, the run's folder, the file of the process's messages, and its start time:
+    older files in the folder are of earlier processes."""
     overrides = {**RHYTHM, **SMALL[family], "mesh.data": devices}
     overrides["data.cache_dir"] = folder / f"{name}.corpus"
-    config, path, began = f"configs/{family}/quickstart.py", folder / f"{name}.stderr", time.time()
-    run, compiled = folder / name, folder / "compiled"
-    process = start(config, overrides, run, devices, path, folder=compiled)
-    return Start(process, run, path, began)
+    config = f"configs/{family}/quickstart.py"
+    errors = folder / f"{name}.stderr"
+    run = folder / name
+    began = time.time()
+    process = start(config, overrides, run, devices, errors, folder=folder / "compiled")
+    return SimpleNamespace(process=process, run=run, errors=errors, began=began)
 
 
 def wrote(start, path):
@@ -157,18 +145,6 @@ def kill(start, reached, pause):
     assert start.process.wait() == -signal.SIGKILL, f"over too early: {start.errors.read_text()}"
 
 
-def counted(counts):
-    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-
-
-@pytest.fixture(scope="module")
-def hits():
-    """The number of kills by phase, over all runs."""
-    hits = collections.Counter()
-    yield hits
-    print(f"\nkilled {hits.total()} of {sum(KILLS.values())} times: {counted(hits)}")
-
-
 def reaching(aim, at, remaining):
     """The condition for a kill: a phase at a step or later, or a file of the final evaluation.
 
@@ -191,7 +167,7 @@ def reaching(aim, at, remaining):
 
 
 @pytest.mark.parametrize("family,devices", KILLS)
-def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devices):
+def test_killed_and_started_again_is_bit_identical(tmp_path, family, devices):
     kills = min(KILLS[family, devices], int(os.environ.get("KILLS") or 50))
     chance = random.Random(f"{family} {devices}")
     undisturbed, run = tmp_path / "uninterrupted", tmp_path / "killed"
@@ -202,9 +178,8 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devic
     for number, aim in enumerate(aimed):
         remaining = kills - number - 1
         at = max(newest, (STEPS - 8) * number // before_scoring + chance.randrange(4)) + 1
-        share = (
-            0.3 if aim in ("starting", "scoring") else 0.7
-        )  # those compiled in the uninterrupted run
+        # those compiled in the uninterrupted run
+        share = 0.3 if aim in ("starting", "scoring") else 0.7
         pause = chance.uniform(0, share * lasts.get(aim, 0))
         if aim == "scoring" and remaining < 2:
             pause = chance.uniform(0, 0.02 * remaining)
@@ -226,11 +201,7 @@ def test_killed_and_started_again_is_bit_identical(tmp_path, hits, family, devic
     assert evaluated(run) == files
     assert not (run / "damaged").exists(), "a kill is no damage"
     assert len(results[1]["resumed_from"]) >= restarts
-    hits.update(hit)
-    print(
-        f"\n{family}, {devices} devices: killed {hit.total()} times ({counted(hit)}); "
-        f"{kills} of {kills} resumed; sha256 equal: {results[1]['parameters_sha256'][:16]}"
-    )
+    print(f"\n{family}, {devices} devices: killed {hit.total()} times: {dict(hit)}")
     for name in ("saving", "validating", "scoring"):
         aimed_at = aimed.count(name)
         assert hit[name] + hit["ending"] * (name == "scoring") >= aimed_at - aimed_at // 3, name

@@ -1,9 +1,7 @@
 """Servers of runs and exports of the three families, and of the small trained models."""
 
 import concurrent.futures
-import contextlib
 import html
-import http.client
 import importlib
 import json
 import os
@@ -19,20 +17,12 @@ from common_jax.deploy import load
 from launch.cli import module_command
 from qanet_jax.data.synthetic import generate as generate_questions
 from tests.families.runs import FAMILIES
-from tests.launch.commands import ROOT, close
-from tests.launch.serve.toy_server import post, running
+from tests.launch.commands import close, python
+from tests.launch.serve.toy_server import post, requested, running, started
 from tests.launch.test_demo import INPUTS
 from tests.nightly.browser import Browser, needs_chromium
 
 PACKAGE = "asking"
-
-
-def fetched(port, path):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", path)
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return text
 
 
 def asked(operation, port, name, inputs, **fields):
@@ -57,8 +47,6 @@ def client_of(tmp_path, monkeypatch):
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         monkeypatch.syspath_prepend(tmp_path)
-        for name in [name for name in sys.modules if name.split(".")[0] == PACKAGE]:
-            monkeypatch.delitem(sys.modules, name)
         return lambda name: importlib.import_module(f"{PACKAGE}.api.default.{name}").sync
 
     yield generated
@@ -68,7 +56,7 @@ def client_of(tmp_path, monkeypatch):
 
 def test_a_generated_client_asks(client_of):
     with running() as (port, _):
-        operation = client_of(json.loads(fetched(port, "/openapi.json")))
+        operation = client_of(json.loads(requested(port, "/openapi.json")[1]))
         models = importlib.import_module(f"{PACKAGE}.models")
         response = asked(operation, port, "Toy", ["one two", {"text": "three four"}])
         assert [output.reversed_ for output in response.outputs] == ["two one", "four three"]
@@ -83,26 +71,7 @@ def test_a_generated_client_asks(client_of):
         assert operation("health")(client=client).status == "ok"
 
 
-@contextlib.contextmanager
-def serving(*argv):
-    """The port and the process of a server."""
-    command = [sys.executable, "-m", "launch.serve", "--port", "0", *map(str, argv)]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=sys.stderr
-    )
-    try:
-        line = process.stdout.readline()
-        match = re.fullmatch(r"serving .* at http://127.0.0.1:(\d+)/\n", line)
-        assert match, line
-        yield int(match[1]), process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def ask(port, name, inputs, **fields):
-    """The outputs of a model."""
     status, answer = post(port, inputs, name, timeout=300, **fields)
     assert status == 200, answer
     return answer["outputs"]
@@ -120,12 +89,17 @@ def folders(tiny, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(folders):
+def port(folders):
+    """The port of a server of all folders."""
     models = [("--model" if "export" in n else "--workdir", f"{n}={p}") for n, p in folders.items()]
-    with serving(
-        *(part for pair in models for part in pair), "--timeout", 300, "--max_length", 2000
-    ) as started:
-        yield started
+    flags = [part for pair in models for part in pair]
+    command = [sys.executable, "-m", "launch.serve", "--port", "0", *flags]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    with started(*command, "--timeout", "300", "--max_length", "2000", env=environment) as (
+        port,
+        _,
+    ):
+        yield port
 
 
 SENTENCES = ["Three cats and a dog", "", "The train leaves at noon.", "one two " * 9, "seven"]
@@ -142,8 +116,7 @@ def questions():
 LINES = {"csan": SENTENCES, "qanet": questions(), "attconv": PAIRS}
 
 
-def test_answers_are_those_of_predict_in_any_batch(server, folders):
-    port, _ = server
+def test_answers_are_those_of_predict_in_any_batch(port, folders):
     random_ = random.Random(0)
     for name, path in folders.items():
         family = name.partition("-")[0]
@@ -161,8 +134,7 @@ def test_answers_are_those_of_predict_in_any_batch(server, folders):
                 assert output == close(one, within=1e-5), (name, line)
 
 
-def test_explained_answers_are_those_of_predict(server, folders):
-    port, _ = server
+def test_explained_answers_are_those_of_predict(port, folders):
     for name, path in folders.items():
         family = name.partition("-")[0]
         line = LINES[family][0]
@@ -181,16 +153,14 @@ def test_the_server_holds_no_model_code_of_exports(folders):
         " & {'flax', 'optax', 'orbax'}), flush=True)\nserve.main(sys.argv[1:])"
     )
     flags = [part for text in exports for part in ("--model", text)]
-    command = [sys.executable, "-c", code, "--port", "0", *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    status, out, errors = python("-c", code, "--port", "0", *flags)
+    assert status == 0, errors
+    assert out.splitlines()[-1] == "[]"
 
 
 @needs_chromium
 @pytest.mark.parametrize("look", [{}, {"dark": True}, {"width": 390}], ids=str)
-def test_each_page_answers(server, folders, look, tmp_path):
-    port, _ = server
+def test_each_page_answers(port, folders, look, tmp_path):
     expected = {
         "csan": "figure, .answer",
         "qanet": "mark",
@@ -222,16 +192,15 @@ def test_each_page_answers(server, folders, look, tmp_path):
 def demo():
     """The port of a server of the three small trained models."""
     command = [*module_command("serve"), "--demo", "--port", "0"]
-    environment = os.environ | {"XLA_FLAGS": ""}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        yield int(re.search(r":(\d+)/$", server.stdout.readline().strip())[1])
+    with started(*command, env=os.environ | {"XLA_FLAGS": ""}) as (port, server):
+        yield port
         server.terminate()
         assert server.wait(20) == 0
 
 
 def test_a_generated_client_asks_the_three_demos(demo, client_of):
-    operation = client_of(json.loads(fetched(demo, "/openapi.json")))
-    models = json.loads(fetched(demo, "/v1/models"))["models"]
+    operation = client_of(json.loads(requested(demo, "/openapi.json")[1]))
+    models = json.loads(requested(demo, "/v1/models")[1])["models"]
     assert sorted(model["name"] for model in models) == ["attconv", "csan", "qanet"]
     pair = {"first": "There are two red cups in the shed.", "second": "The shed has no red cups."}
     (output,) = asked(operation, demo, "Attconv", [pair]).outputs
@@ -251,7 +220,7 @@ def test_the_examples_of_the_page_run(demo, language):
     program = {"curl": "curl", "JavaScript": "node"}.get(language, "bash")
     if shutil.which(program) is None:
         pytest.skip(f"waits for {program}")
-    page = fetched(demo, "/docs")
+    _, page = requested(demo, "/docs")
     texts = re.findall(f'<h4>{language}</h4><pre tabindex="0">(.*?)</pre>', page, re.S)
     assert len(texts) == 3
     printed = []

@@ -1,6 +1,5 @@
 """All commands on CSAN with the toy attentions of tests/systems, from a config file alone."""
 
-import csv
 import functools
 
 import numpy as np
@@ -10,6 +9,7 @@ from common_jax.deploy import load
 from launch.export import __main__ as export
 from launch.sweep import __main__ as sweep
 from launch.train import __main__ as train
+from launch.trials.status import read_csv
 from tests.families.runs import FAMILIES
 from tests.launch import commands
 from tests.launch.commands import fails, scores
@@ -69,14 +69,11 @@ def test_a_window_is_refused_by_name(folder, monkeypatch, capsys):
     assert message in fails(monkeypatch, capsys, argv)
 
 
-def test_systems_of_a_users_attentions_are_swept(tmp_path, monkeypatch):
+def test_systems_of_a_users_attentions_are_swept(folder, tmp_path, monkeypatch):
     commands.share_with_trials(monkeypatch)
-    folder = FAMILIES["csan"].written(tmp_path / "files")
-    (folder / "toy.py").write_text(CONFIG)
     argv = arguments(folder, **{"train.steps": 1, "decode.beam_size": 1})
     argv = argv[: argv.index("--workdir")]
     grid = ["--grid", "model.encoder_attention.start=0.25", "--out", str(tmp_path / "out")]
     sweep.main([*argv, *grid])
-    with (tmp_path / "out" / "results.csv").open() as file:
-        (row,) = csv.DictReader(file)
+    (row,) = read_csv(tmp_path / "out" / "results.csv")
     assert row["state"] == "finished" and row["model.encoder_attention.start"] == "0.25"
