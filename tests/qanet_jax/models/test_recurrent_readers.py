@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from qanet_jax.layers import ATTENTION
 from qanet_jax.models.base import WordsConfig
@@ -16,7 +17,7 @@ from qanet_jax.models.bidaf import BiDAF
 from qanet_jax.models.qanet import QANet
 from qanet_jax.models.rnn import RecurrentReader
 from tests import random_params
-from tests.numpy_reference import affine, both_directions, lstm, softmax
+from tests.numpy_reference import affine, both_directions, lstm
 from tests.qanet_jax import batches, numpy_reference
 from tests.qanet_jax.test_model import SMALL
 
