@@ -1,6 +1,7 @@
 """Files as people have them are prepared as each family's own files are (formats and compressions:
 tests/common_jax/data/test_formats.py)."""
 
+import functools
 import gzip
 import json
 import logging
@@ -16,7 +17,6 @@ from common_jax.training.config import parse
 from launch.predict.records import file_records
 from tests.common_jax.data.other_tools import (
     comma_separated,
-    copied,
     indented,
     json_lines,
     parquet,
@@ -24,30 +24,17 @@ from tests.common_jax.data.other_tools import (
     tab_separated,
 )
 from tests.families.data import corpora
-from tests.families.data.corpora import (
-    LABELLED,
-    NAMES,
-    PAIRS,
-    PREPARED,
-    QUESTIONS,
-    SPLITS,
-    TITLES,
-    dropped,
-    fails,
-    squad,
-    translation,
-)
+from tests.families.data.corpora import LABELLED, NAMES, PAIRS, PREPARED, QUESTIONS, TITLES, squad
 
 
-def files_of(pattern, write, rows, count=3):
-    """The files of a name, or of a pattern, whose numbers have one digit or two."""
+def write_files(folder, pattern, write, rows):
+    """The file of a name, or those of a pattern, whose numbers have one digit or two."""
     if "*" not in pattern:
-        return {pattern: write(rows)}
-    parts = np.array_split(np.arange(len(rows)), count)
-    return {
-        pattern.replace("*", f"{number}-of-{count}"): write([rows[n] for n in part])
-        for number, part in enumerate(parts, start=8)
-    }
+        (folder / pattern).write_bytes(write(rows))
+        return
+    for number, part in enumerate(np.array_split(np.arange(len(rows)), 3), start=8):
+        file = folder / pattern.replace("*", f"{number}-of-3")
+        file.write_bytes(write([rows[n] for n in part]))
 
 
 def wmt(pairs):
@@ -270,11 +257,6 @@ NATIVE = {
 }
 
 
-def write_files(folder, pattern, write, rows):
-    for name, content in files_of(pattern, write, rows).items():
-        (folder / name).write_bytes(content)
-
-
 def words_of(digests):
     return {k: v for k, v in digests.items() if k.endswith((".tokens", ".offsets"))}
 
@@ -287,7 +269,7 @@ def natives(tmp_path_factory):
         folder = tmp_path_factory.mktemp(key)
         write_files(folder, name, write, rows)
         data = PREPARED[family](folder, name, **options)
-        assert dropped(data, "dev") == expected
+        assert corpora.dropped(data, "dev") == expected
         digests[key] = data.digests()
     return digests
 
@@ -301,7 +283,7 @@ def test_a_layout_is_prepared_as_the_familys_own_files(layout, natives, tmp_path
     data = PREPARED[family](tmp_path, name, **options)
     parts = words_of if {native, layout} & {*WORDS_ONLY} else dict
     assert parts(data.digests()) == parts(natives[native])
-    assert dropped(data, "dev") == expected
+    assert corpora.dropped(data, "dev") == expected
     assert said in caplog.text
 
 
@@ -317,28 +299,24 @@ PAIR_LAYOUTS = {
 def test_tables_of_pairs_are_prepared_as_parallel_files(layout, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     corpora.write_parallel(tmp_path)
-    native = translation(tmp_path).digests()
+    translation = functools.partial(corpora.translation, tmp_path)
+    native = translation().digests()
     write, pattern, name = PAIR_LAYOUTS[layout]
-    for split, pairs in SPLITS.items():
+    for split, pairs in corpora.SPLITS.items():
         write_files(tmp_path, pattern.format(split), write, pairs)
-    names = {split: (name or pattern).format(split) for split in SPLITS}
-    assert translation(tmp_path, **names).digests() == native
-    assert translation(tmp_path).digests() == native  # beside tables of the same stem
+    names = {split: (name or pattern).format(split) for split in corpora.SPLITS}
+    assert translation(**names).digests() == native
+    assert translation().digests() == native  # beside tables of the same stem
     if layout == "WMT of the hub":
         columns = "source = translation.en, target = translation.de"
         assert f"train-8-of-3.parquet: columns as in WMT: {columns}" in caplog.text
         paths = "source=translation.de,target=translation.en"
-        by_path = translation(tmp_path, **names, columns=paths)
-        turned = translation(tmp_path, **names, source_language="de", target_language="en")
+        by_path = translation(**names, columns=paths)
+        turned = translation(**names, source_language="de", target_language="en")
         assert by_path.digests() == turned.digests() != native
-
-
-def test_parallel_files_by_a_pattern(tmp_path):
-    corpora.write_parallel(tmp_path)
-    native = translation(tmp_path).digests()
     for number, part in ((2, PAIRS[:80]), (10, PAIRS[80:200])):
         corpora.write_pairs(tmp_path, f"part{number}", part)
-    assert translation(tmp_path, train="part*").digests() == native
+    assert translation(train="part*").digests() == native  # parallel files by a pattern
 
 
 def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
@@ -373,7 +351,7 @@ def test_a_table_that_is_refused_is_one_line_and_nothing_is_written(
         content = ENDINGS[name.rpartition(".")[2]](content)
     (tmp_path / name).write_bytes(content)
     key = "name" if family == "attconv" else "train"
-    assert fails(family, tmp_path, **{key: name}, **options).startswith(message)
+    assert corpora.fails(family, tmp_path, **{key: name}, **options).startswith(message)
     assert not prepared_folders(tmp_path / "cache")
 
 
@@ -404,8 +382,8 @@ def test_questions_of_two_files_without_ids_are_distinct(names, first, tmp_path)
 def test_questions_of_two_files_with_equal_ids_are_refused(tmp_path):
     corpora.write_squad(tmp_path, "train.json", "dev.json", "s0.json", "s1.json")
     message = "json 'a': an id that an earlier question has"
-    assert fails("qanet", tmp_path, train="s*.json").startswith(f"s1.{message}")
-    assert message in fails("qanet", tmp_path, dev="s0.json,s0.json")
+    assert corpora.fails("qanet", tmp_path, train="s*.json").startswith(f"s1.{message}")
+    assert message in corpora.fails("qanet", tmp_path, dev="s0.json,s0.json")
     other = [(context, f"{n}x", *more) for context, n, *more in QUESTIONS]
     corpora.write_squad(tmp_path, "s1.json", questions=other)
     assert corpora.reading(tmp_path, train="s0.json,s1.json").split_sizes()["train"][0] > 4
@@ -442,7 +420,7 @@ def test_an_answer_that_occurs_several_times_needs_a_position(tmp_path):
     rows = [{"context": c, "question": q, "answers": t} for c, _, q, t in QUESTIONS[:2]]
     (tmp_path / "t.jsonl").write_bytes(json_lines([*rows, {**rows[0], "answers": ["in"]}]))
     message = "t.jsonl:3.answers[0]: answer without an answer_start, and several times"
-    assert message in fails("qanet", tmp_path, train="t.jsonl", dev=copied(tmp_path, "t.jsonl"))
+    assert message in corpora.fails("qanet", tmp_path, name="t.jsonl")
 
 
 def test_languages_of_a_config_file_are_those_of_the_paths(tmp_path):
