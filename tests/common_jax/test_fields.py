@@ -1,7 +1,10 @@
 """Dataclasses from nested mappings, and renamed keys and classes in them and on command lines."""
 
+import copy
 import dataclasses
+import json
 import math
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -9,10 +12,14 @@ from typing import ClassVar
 import pytest
 
 from common_jax import renames
+from common_jax.config import from_values
+from common_jax.deploy import predictor_class
+from common_jax.deploy.predictor import Predictor
 from common_jax.errors import UserError
 from common_jax.fields import (
     Section,
     from_mapping,
+    named_class,
     not_negative,
     odd,
     positive,
@@ -22,7 +29,10 @@ from common_jax.fields import (
     size,
     to_mapping,
 )
-from common_jax.training.config import parse
+from common_jax.training.config import parse, task_class
+from qanet_jax.config import Config
+from qanet_jax.models.bidaf import BiDAF
+from qanet_jax.predictor import QuestionAnswerer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,3 +135,65 @@ def test_a_former_key_on_the_command_line_is_refused(monkeypatch, config, key, m
     monkeypatch.setitem(renames.CONFIG_KEYS, "qanet_jax", {"data.form": "data.format"})
     with pytest.raises(UserError, match=message):
         parse(str(ROOT / f"configs/{config}.py"), [f"--config.data.{key}"])
+
+
+STORED = {
+    "task": "qanet_jax.reader:Reader",
+    "model": {"name": "qanet_jax.reader:Net", "word_dim": 50},
+    "words": {"rows": 20_000},
+    "data": {"form": "triviaqa", "dir": "data", "train": "a", "dev": "b"},
+}
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Entries as those of renamed keys and classes."""
+    keys = {"data.form": "data.format", "model.word_dim": "words.dim", "data.gone": "train.gone"}
+    monkeypatch.setitem(renames.CONFIG_KEYS, "qanet_jax", keys)
+    classes = {
+        "qanet_jax.reader:Reader": "qanet_jax.task:SpanExtraction",
+        "qanet_jax.reader:Net": "qanet_jax.models.bidaf:BiDAF",
+        "qanet_jax.reader:Predictor": "qanet_jax.predictor:QuestionAnswerer",
+    }
+    for former, current in classes.items():
+        monkeypatch.setitem(renames.CLASSES, former, current)
+
+
+def test_former_keys_and_classes_in_a_stored_config_are_renamed(tables):
+    values = copy.deepcopy(STORED)
+    config = from_values(Config, values)
+    assert values == STORED
+    assert config.task == "qanet_jax.task:SpanExtraction"
+    assert type(config.model) is BiDAF
+    assert (config.words.dim, config.words.rows, config.data.format) == (50, 20_000, "triviaqa")
+    assert from_values(Config, to_mapping(config)) == config
+    del values["words"]  # the section of the current key need not be there
+    values["data"]["vectors"] = "vectors.txt"
+    assert from_values(Config, values).words.dim == 50
+
+
+def test_a_run_and_an_export_with_former_names_are_read(tables, tmp_path):
+    stored = json.dumps({"version": 1, "config": STORED})
+    (tmp_path / "config.json").write_text(stored)
+    assert predictor_class(tmp_path) is QuestionAnswerer
+    assert named_class("qanet_jax.reader:Predictor", Predictor, "predictor") is QuestionAnswerer
+
+
+def test_without_entries_former_names_are_unknown():
+    with pytest.raises(UserError, match=r"^unknown key 'model\.word_dim'"):
+        from_values(Config, {**STORED, "model": {"word_dim": 50}})
+    with pytest.raises(UserError, match="no such task"):
+        task_class("qanet_jax.reader:Reader")
+
+
+@pytest.mark.slow
+def test_all_stored_trials_have_current_names_or_renames():
+    files = sorted((ROOT / "docs" / "results").rglob("*.zip"))
+    assert len(files) > 200
+    for file in files:
+        with zipfile.ZipFile(file) as archive:
+            values = json.loads(archive.read("config.json"))
+        config_class = task_class(values["task"]).config_class
+        values = renames.with_current_keys(config_class, values)
+        config = from_mapping(config_class, values)
+        assert json.loads(json.dumps(to_mapping(config))).keys() == values.keys(), file

@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import subprocess
 from collections import Counter
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -19,6 +21,7 @@ from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import split_words
+from launch.train.__main__ import _next_commands
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.data.text import TokenizedText, input_line
 from qanet_jax.reading import Reading
@@ -307,3 +310,34 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     assert scored.notes["by_question_type"] == {"which": [1, 100, 100]}
     answers = [text.split("\n")[1] for text in scored.examples]
     assert answers == ["  -> Cats", "  -> cats", "  -> Evita"]
+
+
+@pytest.mark.slow
+def test_commands_to_type_are_the_shells_own(task):
+    """The shells' echo interprets backslashes in different ways; printf '%s' does not."""
+    run = SimpleNamespace(path=Path("runs/x"), task=task)
+    command = _next_commands(run)[0].partition(" | ")[0]
+    output = subprocess.check_output(["sh", "-c", command])
+    squad = task.data.texts("test")
+    assert json.loads(output) == {
+        "context": squad.contexts[0],
+        "question": squad.questions[0].text,
+    }
+    assert command.startswith("printf '%s\\n' ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "context",
+    [
+        "one",
+        "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd, it is right to left",
+        "😀 😀😀 flags 🇩🇪 and e\u0301 combined",
+        "x" * 10_000 + " tail",
+        "word " * 3000,
+    ],
+)
+def test_any_text_is_answered_with_a_piece_of_it(task, params, context):
+    reader = service_of(task).predictor(params)
+    (answer, *_) = reader.answer(context, "what is \u2019it\u2019?")
+    assert answer.answer and context[answer.start : answer.end] == answer.answer
