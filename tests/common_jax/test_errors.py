@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+from unittest import mock
 
 import pytest
 
@@ -14,15 +15,10 @@ DOWNLOAD = {"url": "https://example.org/x.whl", "archive_info": {}}
 COMMIT = {"url": "https://example.org/x", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
 
 
-class Installed:
-    def __init__(self, installer, record):
-        self.texts = {
-            "INSTALLER": f"{installer}\n",
-            "direct_url.json": record and json.dumps(record),
-        }
-
-    def read_text(self, name):
-        return self.texts[name]
+def install(monkeypatch, installer, record):
+    files = {"INSTALLER": f"{installer}\n", "direct_url.json": record and json.dumps(record)}
+    installed = mock.Mock(read_text=files.get)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
 
 
 @pytest.mark.parametrize(
@@ -39,22 +35,18 @@ class Installed:
     ],
 )
 def test_an_extra_is_installed_from_the_same_source(installer, record, command, monkeypatch):
-    installed = Installed(installer, record)
-    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
+    install(monkeypatch, installer, record)
     assert str(missing_extra("it", "serve")) == f"it needs the extra serve ({command})"
 
 
 def test_a_clone_needs_no_path_inside_it(monkeypatch, tmp_path):
-    record = {"url": tmp_path.as_uri(), "dir_info": {"editable": True}}
-    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed("uv", record))
+    install(monkeypatch, "uv", {**CLONE, "url": tmp_path.as_uri()})
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path / "runs")
     assert "(uv sync --extra serve)" in str(missing_extra("it", "serve"))
 
 
 def test_code_that_is_not_installed_is_a_clone(monkeypatch):
-    def distribution(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+    absent = mock.Mock(side_effect=importlib.metadata.PackageNotFoundError)
+    monkeypatch.setattr(importlib.metadata, "distribution", absent)
     assert "(uv sync --extra serve)" in str(missing_extra("it", "serve"))
