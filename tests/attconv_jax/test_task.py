@@ -18,18 +18,18 @@ from attconv_jax.task import SentenceClassification
 from common_jax.deploy.predictor import CompiledFunctions
 from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
-from common_jax.text.squad import Answer, Question, Squad, write_squad
 from launch.api.evaluation import ensemble_mean
+from tests.attconv_jax.anss import FORM
+from tests.families.data.corpora import write_squad
 from tests.families.tasks import CLASSIFIER_WORDS, GENERATED, classification
 
-PASSAGES = {
-    "Ada lives in Rome. Ben moved to Oslo. It rains.": {"Where does Ada live?": "Rome"},
-    "The ship sank in May. Nobody was hurt.": {
-        "When did it sink?": "May",
-        "Who was hurt?": "Nobody",
-    },
-    "One sentence is all.": {"How many?": "One"},
-}
+SHIP = "The ship sank in May. Nobody was hurt."
+QUESTIONS = [  # context, id, question, answers
+    ("Ada lives in Rome. Ben moved to Oslo. It rains.", "0", "Where does Ada live?", ["Rome"]),
+    (SHIP, "1", "When did it sink?", ["May"]),
+    (SHIP, "2", "Who was hurt?", ["Nobody"]),
+    ("One sentence is all.", "3", "How many?", ["One"]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +49,9 @@ def params(task):
 
 @pytest.fixture(scope="module")
 def ranking(folder):
-    questions = [
-        Question(text, text, number, (Answer(answer, context.index(answer)),))
-        for number, (context, answers) in enumerate(PASSAGES.items())
-        for text, answer in answers.items()
-    ]
-    squad = Squad([*PASSAGES], questions, [str(number) for number in range(len(PASSAGES))])
     files = {split: f"{split}.json" for split in ("train", "dev", "test")}
-    for file in files.values():
-        write_squad(folder / file, squad)
-    form = {"format": "ranking", "labels": "no,yes", "ignored_labels": ""}
-    task = classification(folder, data={"dir": str(folder), **form, **files})
+    write_squad(folder, *files.values(), questions=QUESTIONS)
+    task = classification(folder, data={"dir": str(folder), **FORM, **files})
     return task, jax.jit(task.init)(jax.random.key(0))
 
 
@@ -201,12 +193,6 @@ def test_a_label_that_is_not_probable_enough_is_left_out(task, least, labelled):
     assert [answer.unknown_words for answer in answers] == [0, 2]
 
 
-def test_a_ranking_leaves_no_sentence_out(ranking):
-    programs = Logits([[1.0, 2.0]], ("logits", "probabilities"))
-    with pytest.raises(UserError, match="min_probability"):
-        with_programs(ranking[0], programs, min_probability=0.5)
-
-
 @pytest.mark.parametrize("outputs", [("logits", "probabilities"), ("probabilities",)])
 def test_sentences_have_scores_where_the_probability_is_1(ranking, outputs):
     task, _ = ranking
@@ -220,9 +206,11 @@ def test_sentences_have_scores_where_the_probability_is_1(ranking, outputs):
     assert scores == [answer.score for answer in answers]
 
 
-def test_logits_of_another_shape_than_the_probabilities_are_refused(ranking):
+def test_a_ranking_needs_logits_like_probabilities_and_leaves_no_sentence_out(ranking):
     task, _ = ranking
     programs = Logits([[1.0, 2.0]], ("logits", "probabilities"))
+    with pytest.raises(UserError, match="min_probability"):
+        with_programs(task, programs, min_probability=0.5)
     programs.outputs["logits"] = np.zeros((1, 3), np.float32)
     judge = with_programs(task, programs)
     with pytest.raises(UserError, match=r"logits \(1, 3\)"):
