@@ -26,6 +26,7 @@ from qanet_jax.config import Config, DataConfig
 from qanet_jax.data.text import TokenizedText, input_line
 from qanet_jax.reading import Reading
 from qanet_jax.task import SpanExtraction
+from tests.families.data.corpora import write_trivia
 from tests.families.tasks import READER, READER_WORDS, begun, span_extraction
 
 
@@ -275,21 +276,17 @@ def test_the_loss_is_that_of_the_first_gold_answer_over_all_windows(task, params
 def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_path):
     """Two documents answer Cats, each with less confidence than the third answers Evita."""
     texts = {"a.txt": "He wrote Cats.", "b.txt": "And the cats!", "c.txt": "Evita by Cats"}
-    evidence = tmp_path / "evidence" / "wikipedia"
-    evidence.mkdir(parents=True)
-    for name, text in texts.items():
-        (evidence / name).write_text(text)
     question = {
         "QuestionId": "tc_1",
         "Question": "Which musical?",
         "Answer": {"Aliases": ["Cats"], "NormalizedAliases": ["cats"]},
         "EntityPages": [{"Filename": name} for name in texts],
     }
-    (tmp_path / "qa").mkdir()
-    for name in ("wikipedia", "dev"):
-        (tmp_path / "qa" / f"{name}.json").write_text(json.dumps({"Data": [question]}))
-    files = {"train": "qa/wikipedia.json", "dev": "qa/dev.json", "dir": str(tmp_path)}
-    data = DataConfig(format="triviaqa", cache_dir=str(tmp_path / "cache"), **files)
+    for name in ("train", "dev"):
+        write_trivia(tmp_path, name, [question], texts)
+    files = {"train": "qa/wikipedia-train.json", "dev": "qa/wikipedia-dev.json"}
+    folders = {"dir": str(tmp_path), "cache_dir": str(tmp_path / "cache")}
+    data = DataConfig(format="triviaqa", **folders, **files)
     task = SpanExtraction(Config(words=READER_WORDS, model=READER, data=data))
     task.prepare()
     assert task.splits[-1] == "dev"  # the official one

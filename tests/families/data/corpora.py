@@ -1,7 +1,7 @@
 """A small corpus of each family in its own files, and how these and others are prepared."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,19 @@ def squad(questions=QUESTIONS, impossible=()) -> dict[str, Any]:
 def write_squad(folder: Path, *names: str, questions=QUESTIONS) -> None:
     for name in names:
         (folder / name).write_text(json.dumps(squad(questions)))
+
+
+def write_trivia(folder: Path, name: str, questions, texts: Mapping[str, str]) -> Path:
+    """A file of TriviaQA's release, and the documents."""
+    evidence = folder / "evidence" / "wikipedia"
+    for new in (folder / "qa", evidence):
+        new.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        (evidence / file).write_text(text, "utf-8")
+    path = folder / "qa" / f"wikipedia-{name}.json"
+    data = {"Data": questions, "Domain": "Wikipedia", "VerifiedEval": False, "Version": 1.0}
+    path.write_text(json.dumps(data, indent=4))
+    return path
 
 
 def write_rows(folder: Path, name: str, rows) -> None:

@@ -28,6 +28,7 @@ from qanet_jax.data.triviaqa import (
     supervise,
     window_start,
 )
+from tests.families.data.corpora import write_trivia
 from tests.real import needs_real_data, real_data
 
 SUNSET = {
@@ -65,15 +66,7 @@ PLAIN = Trivia(
 
 
 def release(folder: Path, *questions: dict) -> Path:
-    """Writes the official folders, with these questions."""
-    (folder / "qa").mkdir(exist_ok=True)
-    (folder / "evidence" / "wikipedia").mkdir(parents=True, exist_ok=True)
-    for name, text in TEXTS.items():
-        (folder / "evidence" / "wikipedia" / name).write_text(text, "utf-8")
-    path = folder / "qa" / "wikipedia-dev.json"
-    data = {"Data": questions, "Domain": "Wikipedia", "VerifiedEval": False, "Version": 1.0}
-    path.write_text(json.dumps(data, indent=4))
-    return path
+    return write_trivia(folder, "dev", questions, TEXTS)
 
 
 def read(path: Path, policy="error") -> tuple[list[Trivia], dict[str, int]]:
