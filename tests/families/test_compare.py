@@ -19,13 +19,9 @@ from qanet_jax.compare import SpanEvaluation
 from tests.families import stored_runs
 from tests.families.stored_runs import (
     EVALUATIONS,
-    EXACT,
-    F1,
-    LENGTHS,
     REFERENCES,
     SYSTEMS,
     answers,
-    labels,
     sections_of,
     translations,
 )
@@ -74,7 +70,7 @@ def test_the_report_has_the_numbers_of_the_paired_tests(family, result, tests, t
         ("qanet", {"texts": dict.fromkeys("01234568", "x")}),
         ("qanet", {"lengths": range(8)}),
         ("attconv", {"gold": "yes"}),
-        ("attconv", {"lengths": LENGTHS + 1}),
+        ("attconv", {"lengths": stored_runs.LENGTHS + 1}),
     ],
     ids=["references", "questions", "lengths of passages", "gold labels", "lengths of texts"],
 )
@@ -114,7 +110,7 @@ def test_runs_without_results_of_examples_are_compared_by_their_scores(family, k
 
 def test_answers_are_tested_by_permutation_of_questions(tmp_path):
     numbers = paired("qanet", *runs_of("qanet", tmp_path, "first", "better")).numbers
-    for name, scores in (("exact_match", EXACT), ("f1", F1)):
+    for name, scores in (("exact_match", stored_runs.EXACT), ("f1", stored_runs.F1)):
         differences = 100 * (scores["better"].astype(float) - scores["first"])
         expected = [differences.mean(), *stats.ttest_1samp(differences, 0).confidence_interval()]
         interval = [numbers[f"{name}_difference{end}"] for end in ("", "_low", "_high")]
@@ -200,7 +196,7 @@ def test_lengths_and_confusions_of_labels_are_optional(tmp_path):
         "by_length": [[1, 3, 80.0], [4, 9, 70.0]],
         "confusion": {"no": {"no": 3, "yes": 1}, "yes": {"no": 0, "yes": 6}},
     }
-    runs = [labels(tmp_path, "first", **notes), labels(tmp_path, "better")]
+    runs = [stored_runs.labels(tmp_path, "first", **notes), stored_runs.labels(tmp_path, "better")]
     _, lengths, confusion = sections_of("attconv", runs)
     (chart,) = lengths.elements
     assert [(s.name, s.x, s.y) for s in chart.series] == [("first", ["1-3", "4-9"], [80.0, 70.0])]
@@ -236,7 +232,7 @@ def answered(folder, f1, texts):
 
 def labelled(folder, right, gold):
     """A run whose labels are all "yes", with a corpus of pairs of these labels."""
-    run = labels(folder, "first", right=np.full(200, right))
+    run = stored_runs.labels(folder, "first", right=np.full(200, right))
     label = SimpleNamespace(column=lambda _: np.array(gold))
     run.__dict__["corpus"] = SimpleNamespace(
         config=SimpleNamespace(names=("no", "yes"), format="pairs"),

@@ -11,18 +11,8 @@ from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
 from tests import random_params
-from tests.attconv_jax.models.cases import (
-    CONVOLUTIONS,
-    LENGTHS,
-    PAIRS,
-    SELF_ATTENTIVE,
-    SYSTEMS,
-    System,
-    each,
-    padded,
-    row_of,
-    words_of,
-)
+from tests.attconv_jax.models import cases
+from tests.attconv_jax.models.cases import LENGTHS, SYSTEMS, System, padded
 from tests.gradcheck import assert_slopes
 
 # The gradients of sentence_rank take seconds to compile.
@@ -41,17 +31,17 @@ FURTHER = {
     "vectors_of_any_norm": System(Decomposable(dim=4, unit_vectors=False)),
     "bi_lstm_of_one_text": System(BiLSTM(dim=4, hidden=6), texts=1),
     "internal_attention_of_two_texts": System(
-        ConvolutionPooling(**CONVOLUTIONS, pooling="attention", hidden=4), reach=1
+        ConvolutionPooling(**cases.CONVOLUTIONS, pooling="attention", hidden=4), reach=1
     ),
     "mirrored_trees": dataclasses.replace(SYSTEMS["tree_cnn"], parses=MIRRORED),
-    "one_weighted_mean": System(RecurrentPooling(**SELF_ATTENTIVE | {"rows": 1}), texts=1),
+    "one_weighted_mean": System(RecurrentPooling(**cases.SELF_ATTENTIVE | {"rows": 1}), texts=1),
 }
 IDLE = "weight_bias"  # added to all scores of a softmax
 
 
 def answers(system, sentences, params):
     """The oracle's result for each pair."""
-    return [system.oracle(row_of(sentences, at), params) for at in range(PAIRS)]
+    return [system.oracle(cases.row_of(sentences, at), params) for at in range(cases.PAIRS)]
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS.values(), *FURTHER.values()], ids=SYSTEMS | FURTHER)
@@ -72,7 +62,7 @@ def test_logits_and_weights_of_padded_texts_are_the_oracles(system):
         }
         assert {*maps} == {*wanted}
         for place, want in wanted.items():
-            words = at, *(words_of(text, at) for text in place[1:])
+            words = at, *(cases.words_of(text, at) for text in place[1:])
             np.testing.assert_allclose(maps[place][words], want, atol=1e-5)
             maps[place][words] = 0
     assert not any(weights.any() for weights in maps.values())
@@ -127,7 +117,7 @@ def emptied(sentences):
 
 HARD = {
     "texts without a word": emptied,
-    "vectors of zeros": lambda sentences: each(sentences, np.zeros_like),
+    "vectors of zeros": lambda sentences: cases.each(sentences, np.zeros_like),
     "the same text twice": lambda sentences: [[table[0]] * len(table) for table in sentences],
 }
 

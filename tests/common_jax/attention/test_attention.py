@@ -15,28 +15,16 @@ from common_jax import masks
 from common_jax.attention import chunked
 from common_jax.attention.api import FORMS
 from common_jax.masks import Mask
-from tests.common_jax.attention import numpy_reference
+from tests.common_jax.attention import cases, numpy_reference
 from tests.common_jax.attention.cases import (
-    BIASED,
-    DENSE_ONLY,
-    OF_BLOCKS,
-    SELF_ATTENTION_IN_A_WINDOW,
-    Toeplitz,
     attention,
-    check_against_oracle,
-    each_implementation,
-    packed,
-    random_valid,
-    table,
     tensors,
     toeplitz,
-    valid_9,
     value_and_gradients,
     window,
-    with_and_without_an_area,
 )
 
-CASES = SELF_ATTENTION_IN_A_WINDOW | DENSE_ONLY
+CASES = cases.SELF_ATTENTION_IN_A_WINDOW | cases.DENSE_ONLY
 WITHOUT_AN_AREA = [name for name, case in CASES.items() if case[1].heads == 1]
 OF_SEVERAL_ROWS = [name for name in WITHOUT_AN_AREA if CASES[name][0].get("batch", 1) > 1]
 SCALE = {"window longer than the sequence": 2.0}
@@ -56,12 +44,12 @@ def chunks_of(monkeypatch):
 
 @pytest.mark.parametrize(
     "case,implementation",
-    [(case, "dense") for case in CASES if case not in OF_BLOCKS]
-    + [(case, "banded") for case in SELF_ATTENTION_IN_A_WINDOW],
+    [(case, "dense") for case in CASES if case not in cases.OF_BLOCKS]
+    + [(case, "banded") for case in cases.SELF_ATTENTION_IN_A_WINDOW],
 )
 def test_values_and_gradients_equal_the_oracles(case, implementation):
     shape, mask = CASES[case]
-    check_against_oracle(tensors(**shape), mask, implementation, SCALE.get(case))
+    cases.check_against_oracle(tensors(**shape), mask, implementation, SCALE.get(case))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +61,7 @@ def test_chunks_of_one_row_and_of_all_equal_the_oracle(case, one_row_at_a_time, 
     chunks_of(1 if one_row_at_a_time else 2**30)
     shape, mask = CASES[case]
     arrays = tensors(**shape)
-    check_against_oracle(arrays, mask, "chunked", SCALE.get(case))
+    cases.check_against_oracle(arrays, mask, "chunked", SCALE.get(case))
     call = lambda q, k, v: attention(q, k, v, mask, implementation="chunked")
     in_a_loop = "scan" in str(jax.make_jaxpr(call)(*arrays[:3]))
     assert in_a_loop == (one_row_at_a_time and len(arrays[0]) > 1)
@@ -82,17 +70,17 @@ def test_chunks_of_one_row_and_of_all_equal_the_oracle(case, one_row_at_a_time, 
 @pytest.mark.parametrize("rows", [2, 3])
 def test_a_batch_need_not_be_a_multiple_of_a_chunk(rows, chunks_of):
     chunks_of(rows * 2 * 9 * 9)
-    valid = random_valid(5, 9)
-    check_against_oracle(tensors(batch=5), masks.padding(valid, valid), "chunked")
+    valid = cases.random_valid(5, 9)
+    cases.check_against_oracle(tensors(batch=5), masks.padding(valid, valid), "chunked")
 
 
 @pytest.mark.parametrize("implementation", FORMS)
-@pytest.mark.parametrize("case", BIASED)
+@pytest.mark.parametrize("case", cases.BIASED)
 def test_a_bias_equals_the_oracle_or_is_rejected(case, implementation):
-    shape, mask, bias, serve = BIASED[case]
+    shape, mask, bias, serve = cases.BIASED[case]
     arrays = tensors(**shape)
     if implementation in serve:
-        check_against_oracle(arrays, mask, implementation, bias=bias)
+        cases.check_against_oracle(arrays, mask, implementation, bias=bias)
     else:
         with pytest.raises(ValueError, match=f"{implementation} attention does not support"):
             attention(*arrays[:3], mask, bias, implementation=implementation)
@@ -108,10 +96,10 @@ def test_large_scores_do_not_overflow(implementation):
     np.testing.assert_allclose(got[0], numpy_reference.attend(*arrays, window(5)).out, atol=1e-3)
 
 
-@with_and_without_an_area
+@cases.with_and_without_an_area
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf])
 def test_padding_does_not_affect_values_or_gradients(implementation, heads, rubbish):
-    valid = np.array(random_valid(2, 40, seed=5))
+    valid = np.array(cases.random_valid(2, 40, seed=5))
     valid[1] = False
     mask = masks.padding(jnp.asarray(valid), jnp.asarray(valid))
     mask = mask & masks.token_window(5) & masks.head_window(heads, "authors")
@@ -128,7 +116,7 @@ def test_padding_does_not_affect_values_or_gradients(implementation, heads, rubb
 
 def test_weights():
     arrays = tensors(batch=2, heads=4)[:3]
-    options = {"heads": 3, "key_segments": valid_9, "direction": "alternate"}
+    options = {"heads": 3, "key_segments": cases.valid_9, "direction": "alternate"}
     edges = [window(5, head_edge=edge, **options) for edge in typing.get_args(masks.HeadEdge)]
     attend = lambda arrays: [attention(*arrays, mask, return_weights=True) for mask in edges]
     for mask, (out, weights) in zip(edges, jax.jit(attend)(arrays), strict=True):
@@ -138,7 +126,7 @@ def test_weights():
         assert weights.dtype == jnp.float32
 
 
-@each_implementation
+@cases.each_implementation
 def test_dropout_zeroes_weights_and_scales_the_others(implementation):
     """With the identity as values, the output is the weights."""
     length, rate = 33, 0.4
@@ -164,7 +152,7 @@ def test_dropout_zeroes_weights_and_scales_the_others(implementation):
     assert (draws[0] != draws[1]).any()
 
 
-@each_implementation
+@cases.each_implementation
 def test_gradient_under_dropout(implementation):
     """With a constant random key, the output is linear in the values and smooth in the queries."""
     query, key, value, cotangent = tensors(queries=40, heads=3)
@@ -223,7 +211,7 @@ def test_shapes_that_do_not_fit_are_refused(shapes):
         ({"queries": 128, "keys": 127}, window(11), {}, "dense"),
         ({"queries": 128}, window(11), {"return_weights": True}, "dense"),
         ({"queries": 128}, window(11), {"bias": toeplitz(2)}, "banded"),
-        ({"queries": 128}, window(11), {"bias": table(1, 2, 128, 128)}, "dense"),
+        ({"queries": 128}, window(11), {"bias": cases.table(1, 2, 128, 128)}, "dense"),
     ],
 )
 def test_auto_selects_the_faster_supported_implementation(shape, mask, options, choice):
@@ -257,7 +245,7 @@ def test_symbolic_lengths_have_the_dense_forms_values(implementation):
 
 
 def test_weights_with_a_bias():
-    arrays, bias = tensors()[:3], table(1, 2, 9, 9)
+    arrays, bias = tensors()[:3], cases.table(1, 2, 9, 9)
     _, weights = attention(*arrays, window(5), bias, return_weights=True)
     want = numpy_reference.attend(*arrays, window(5), bias.by_hand(9, 9)).weights
     np.testing.assert_allclose(weights, want, atol=1e-6)
@@ -267,20 +255,20 @@ def test_half_precision_keeps_the_biass_bits():
     """1000 + 1/4 and 1000 are equal in bfloat16; 1/4 decides between two equal keys."""
     query, key = (jnp.zeros((1, n, 1, 2), jnp.bfloat16) for n in (1, 2))
     value = jnp.eye(2, dtype=jnp.bfloat16)[None, :, None]
-    bias = Toeplitz(jnp.float32([[0, 1000.0, 1000.25]]))
+    bias = cases.Toeplitz(jnp.float32([[0, 1000.0, 1000.25]]))
     weights = attention(query, key, value, Mask(), bias)[0, 0, 0]
     np.testing.assert_allclose(weights, 1 / (1 + np.exp([0.25, -0.25])), atol=4e-3)
 
 
 @pytest.mark.slow
-@with_and_without_an_area
+@cases.with_and_without_an_area
 def test_bfloat16(implementation, heads):
     """bfloat16 rounds by at most 2^-9: once each for the weights and the output.
 
     Gradients pass two products more, whose errors partly cancel: they are held to 2^-7 in norm.
     """
     arrays = [x.astype(jnp.bfloat16) for x in tensors(batch=2, queries=40, heads=3, size=16)]
-    mask = window(11, heads=heads, key_segments=random_valid(2, 40))
+    mask = window(11, heads=heads, key_segments=cases.random_valid(2, 40))
     got = value_and_gradients(*arrays, mask, implementation=implementation)
     assert all(x.dtype == jnp.bfloat16 for x in got)
     got = [np.asarray(x, np.float64) for x in got]
@@ -292,11 +280,11 @@ def test_bfloat16(implementation, heads):
 
 
 @pytest.mark.slow
-@each_implementation
+@cases.each_implementation
 def test_a_sharded_batch_needs_no_communication(implementation):
     mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     by_batch = NamedSharding(mesh, PartitionSpec("data"))
-    arrays, ids = tensors(batch=8, queries=40), packed(8, 40)
+    arrays, ids = tensors(batch=8, queries=40), cases.packed(8, 40)
 
     def run(query, key, value, cotangent, ids, rng):
         mask = window(5, query_segments=ids, key_segments=ids, heads=3)
@@ -332,11 +320,11 @@ def test_banded_memory_is_linear_in_length_and_a_tenth_of_denses(bias):
 
 
 @pytest.mark.slow
-@each_implementation
+@cases.each_implementation
 def test_a_large_bias_decides_alone_and_stays_finite(implementation):
     """0 for j = i and -10^6 elsewhere: each query gets its own value."""
     query, key, value, _ = tensors(queries=40)
-    own = Toeplitz(jnp.full((1, 7), -1e6).at[0, 3].set(0.0))
+    own = cases.Toeplitz(jnp.full((1, 7), -1e6).at[0, 3].set(0.0))
     out = attention(query, key, value, window(7), own, implementation=implementation)
     np.testing.assert_allclose(out, value, atol=1e-6)
 
@@ -356,7 +344,7 @@ def test_memory_is_that_of_a_chunk(monkeypatch):
 @pytest.mark.slow
 def test_nothing_as_large_as_the_weights_is_kept_for_the_backward_pass():
     *inputs, _ = tensors(batch=4, queries=40)
-    mask = masks.segments(packed(4, 40), packed(4, 40))
+    mask = masks.segments(cases.packed(4, 40), cases.packed(4, 40))
 
     def largest(implementation):
         call = functools.partial(attention, implementation=implementation)

@@ -15,14 +15,8 @@ from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
 from common_jax.training.config import parse
 from launch.predict.records import file_records
-from tests.common_jax.data.other_tools import (
-    comma_separated,
-    indented,
-    json_lines,
-    parquet,
-    prepared_folders,
-    tab_separated,
-)
+from tests.common_jax.data import other_tools
+from tests.common_jax.data.other_tools import comma_separated, indented, json_lines, parquet
 from tests.families.data import corpora
 from tests.families.data.corpora import LABELLED, NAMES, PAIRS, PREPARED, QUESTIONS, TITLES, squad
 
@@ -195,7 +189,14 @@ LAYOUTS = {
         "m.parquet: columns as in MRQA, an answer's of",
     ),
     "questions with other names": (
-        *("squad", indented, other_questions(), "o.json", {"columns": QUESTION_COLUMNS}, ""),
+        *(
+            "squad",
+            indented,
+            other_questions(),
+            "o.json",
+            {"columns": QUESTION_COLUMNS},
+            "",
+        ),
     ),
     "questions of a spreadsheet": (
         *("squad", spreadsheet, flat_questions(), "flat.csv"),
@@ -213,7 +214,7 @@ LAYOUTS = {
         "hub-8-of-3.parquet: labels by number: 0 = entailment, 1 = neutral, 2 = contradiction",
     ),
     "MultiNLI's own text": (
-        *("snli", tab_separated, WITHOUT_TABS, "multinli_1.0_train.txt", {}, ""),
+        *("snli", other_tools.tab_separated, WITHOUT_TABS, "multinli_1.0_train.txt", {}, ""),
     ),
     "labels in another order": (
         *("snli", lambda rows: parquet(rows, {"label": REVERSED})),
@@ -253,7 +254,7 @@ NATIVE = {
     "snli": ("attconv", json_lines, OWN_SNLI, "snli.jsonl", {}, {"labelled '-'": 3}),
     "yelp": ("attconv", json_lines, YELP, "y.json", TEXTS, {}),
     "articles": ("attconv", one, squad(), "own.json", RANKING, {}),
-    "wikiqa": ("attconv", tab_separated, OWN_WIKIQA, "WikiQA-train.tsv", RANKING, {}),
+    "wikiqa": ("attconv", other_tools.tab_separated, OWN_WIKIQA, "WikiQA-train.tsv", RANKING, {}),
 }
 
 
@@ -328,7 +329,12 @@ def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
 
 PASSAGE = {"context": "a", "question": "b"}
 UNEVEN = {**PASSAGE, "answers": {"text": ["a"], "answer_start": []}}
-ENDINGS = {"parquet": parquet, "jsonl": json_lines, "json": indented, "csv": comma_separated}
+ENDINGS = {
+    "parquet": parquet,
+    "jsonl": json_lines,
+    "json": indented,
+    "csv": comma_separated,
+}
 MISTAKES = [  # family, file, rows, options, message
     ("csan", "w.csv", b"", {}, "w.csv:1: no pairs to train on"),
     ("csan", "a.csv", b"source,en,de\n", {}, "a.csv:1: several columns can be the source: "),
@@ -352,7 +358,7 @@ def test_a_table_that_is_refused_is_one_line_and_nothing_is_written(
     (tmp_path / name).write_bytes(content)
     key = "name" if family == "attconv" else "train"
     assert corpora.fails(family, tmp_path, **{key: name}, **options).startswith(message)
-    assert not prepared_folders(tmp_path / "cache")
+    assert not other_tools.prepared_folders(tmp_path / "cache")
 
 
 def no_ids(questions=QUESTIONS):
