@@ -33,6 +33,7 @@ from common_jax.training.config import parse, task_class
 from qanet_jax.config import Config
 from qanet_jax.models.bidaf import BiDAF
 from qanet_jax.predictor import QuestionAnswerer
+from tests.refusals import refusal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,9 +117,7 @@ def test_lists_mappings_and_optional_fields():
     ],
 )
 def test_errors_name_the_location(values, message):
-    with pytest.raises(UserError) as error:
-        from_mapping(Drawing, values)
-    assert str(error.value) == message
+    assert refusal(from_mapping, Drawing, values) == message
 
 
 ROOT = Path(__file__).parents[2]

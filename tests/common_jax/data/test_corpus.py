@@ -55,9 +55,8 @@ def test_writer_refuses_uneven_columns(tmp_path):
 
 def test_a_damaged_folder_is_refused(tmp_path):
     def refused(path):
-        with pytest.raises(UserError, match="delete the folder to prepare it again") as error:
-            Corpus.open(path)
-        assert str(path) in str(error.value) and "\n" not in str(error.value)
+        line = refusal(Corpus.open, path)
+        assert "delete the folder to prepare it again" in line and str(path) in line
 
     refused(tmp_path / "none")
     with pytest.raises(KeyboardInterrupt), Writer(tmp_path / "cut", ["a"]) as writer:
@@ -141,6 +140,7 @@ BUILD = """
 import sys, time
 from pathlib import Path
 from common_jax.data.corpus import prepare
+from tests.refusals import refusal
 def build(folder):
     with open({log!r}, "a") as file:
         file.write("build\\n")

@@ -11,6 +11,7 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.io.files import find_file, names_in, read_lines
 from common_jax.io.paths import as_path, in_bucket
+from tests.refusals import refusal
 
 TEXT = "one\r\ntwo\u2028still two\x0b\x85\x1c\x0c\n\n\r\nfünf 日本😀\nlast without end"
 LINES = ["one", "two\u2028still two\x0b\x85\x1c\x0c", "", "", "fünf 日本😀", "last without end"]
@@ -94,9 +95,7 @@ def test_errors_name_the_place(tmp_path):
     for name, data, message in REFUSED:
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(UserError, match=f"^{re.escape(str(tmp_path))}/{message}") as error:
-            list(read_lines(path))
-        assert "\n" not in str(error.value)
+        assert re.match(message, refusal(list, read_lines(path)).replace(f"{tmp_path}/", ""))
     with pytest.raises(UserError, match="none: No such file"):
         list(read_lines(tmp_path / "none"))
     with pytest.raises(UserError, match="Is a directory"):

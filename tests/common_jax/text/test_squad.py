@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad, locate, read_squad, read_squad_dataset
+from tests.refusals import refusal
 
 HARBOUR = "The ferry to Ashby leaves at 7:43. “Who leaves?” – the ferry."
 MILL = "Zoë’s mill 🏭 was built in 1743.\nIt was rebuilt in 1801."
@@ -76,11 +77,8 @@ def of_file(folder, content, policy="error"):
 
 
 def says(folder, content, policy="error") -> str:
-    """The message, one line, without the folder."""
-    with pytest.raises(UserError) as error:
-        of_file(folder, content, policy)
-    assert "\n" not in str(error.value)
-    return str(error.value).replace(f"{folder}/", "")
+    """The message without the folder."""
+    return refusal(of_file, folder, content, policy).replace(f"{folder}/", "")
 
 
 INDENTED = json.dumps(GOOD, ensure_ascii=False, indent=1).encode()

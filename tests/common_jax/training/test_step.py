@@ -57,9 +57,7 @@ def steps_by_hand(task, groups):
         losses.append((error**2).mean())
         slope = 2 * error / len(error)
         gradient = [np.zeros_like(table), slope @ rows]
-        for number, s in zip(batch["numbers"], slope, strict=True):
-            for n in number:
-                gradient[0][n] += s * out
+        np.add.at(gradient[0], batch["numbers"], np.outer(slope, out)[:, None])
         for array, g, m in zip((table, out), gradient, moments, strict=True):
             m[0] = ADAM.b1 * m[0] + (1 - ADAM.b1) * g
             m[1] = ADAM.b2 * m[1] + (1 - ADAM.b2) * g**2

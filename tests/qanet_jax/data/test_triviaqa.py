@@ -28,8 +28,10 @@ from qanet_jax.data.triviaqa import (
     supervise,
     window_start,
 )
+from tests.common_jax.data import tfds_builder
 from tests.families.data.corpora import write_trivia
 from tests.real import needs_real_data, real_data
+from tests.refusals import refusal
 
 SUNSET = {
     "Answer": {
@@ -73,13 +75,6 @@ def read(path: Path, policy="error") -> tuple[list[Trivia], dict[str, int]]:
     bad_examples = BadExamples(policy)
     questions = list(read_release(path, bad_examples))
     return questions, {kind: fault["count"] for kind, fault in bad_examples.counts.items()}
-
-
-def says(path: Path) -> str:
-    with pytest.raises(UserError) as error:
-        read(path)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def another(**changes):
@@ -144,7 +139,7 @@ SKIPPED = [
 def test_pages_and_questions_that_cannot_be_read(tmp_path, questions, message, counts):
     path = release(tmp_path, *questions)
     if message:
-        line = says(path).replace(f"{tmp_path}/", "")
+        line = refusal(read, path).replace(f"{tmp_path}/", "")
         assert line.startswith(f"qa/wikipedia-dev.json: {message}")
     read_questions, skipped = read(path, "skip" if message else "error")
     assert read_questions == [PLAIN]
@@ -156,11 +151,11 @@ def test_a_document_that_is_no_text(tmp_path):
     path = release(tmp_path, SUNSET)
     file = tmp_path / "evidence" / "wikipedia" / "Évita.txt"
     file.write_bytes(b"one\n\xff")
-    assert says(path).startswith(f"{file}:2: not UTF-8 (byte 0xff")
+    assert refusal(read, path).startswith(f"{file}:2: not UTF-8 (byte 0xff")
     ((trivia,), counts) = read(path, "skip")
     assert trivia.documents == PLAIN.documents[:1] and counts == {"unreadable": 1}
     (tmp_path / "evidence").rename(tmp_path / "elsewhere")
-    assert says(path).startswith(f"{tmp_path}/evidence/wikipedia: no such folder; ")
+    assert refusal(read, path).startswith(f"{tmp_path}/evidence/wikipedia: no such folder; ")
 
 
 ROW = {"id": "a", "question": "Who?", "aliases": ["Bo", "Bo", " "], "context": "Bo.", "span": 3}
@@ -327,59 +322,38 @@ def test_first_words_equal_those_of_the_complete_text(start, count):
     assert first_words(text, count) == split_words(text)[:count]
 
 
-def register() -> None:
-    """Registers `tfds.builder("pubquiz/...")`, with the features of trivia_qa that are read."""
-    import tensorflow_datasets as tfds
+def features(types, config):
+    """Those of trivia_qa that are read."""
+    texts = lambda *names: {name: types.Text() for name in names}
+    described = texts("question", "question_id")
+    if config == "rc":
+        aliases = {name: types.Sequence(types.Text()) for name in ("aliases", "normalized_aliases")}
+        described |= {
+            "entity_pages": types.Sequence(texts("filename", "wiki_context")),
+            "search_results": types.Sequence(texts("filename")),
+            "answer": aliases,
+        }
+    return types.FeaturesDict(described)
 
-    if "pubquiz" in tfds.list_builders(with_community_datasets=False):
-        return
-    text = tfds.features.Text()
-    texts = lambda *names: {name: text for name in names}
 
-    class Pubquiz(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-        BUILDER_CONFIGS = [  # noqa: RUF012
-            tfds.core.BuilderConfig(name=name) for name in ("rc", "other")
-        ]
-
-        def _info(self):
-            features = {
-                **texts("question", "question_id"),
-                "entity_pages": tfds.features.Sequence(texts("filename", "wiki_context")),
-                "search_results": tfds.features.Sequence(texts("filename")),
-                "answer": {
-                    "aliases": tfds.features.Sequence(text),
-                    "normalized_aliases": tfds.features.Sequence(text),
-                },
+def examples(config):
+    for key, name, web in [("a", "q1", 0), ("b", "q1", 0), ("c", "q2", 2), ("d", "q3", 0)]:
+        row = {"question": f"Who is {name}?", "question_id": name}
+        if config == "rc":
+            pages = ["x", "y"] if name != "q3" else []
+            row["entity_pages"] = {
+                "filename": [f"{page}.txt" for page in pages],
+                "wiki_context": [f"Bo of {page} – é" for page in pages],
             }
-            if self.builder_config.name == "other":
-                features = texts("question", "question_id")
-            return tfds.core.DatasetInfo(
-                builder=self, features=tfds.features.FeaturesDict(features)
-            )
-
-        def _split_generators(self, dl_manager):
-            return {"validation": self._generate_examples()}
-
-        def _generate_examples(self):
-            for key, name, web in [("a", "q1", 0), ("b", "q1", 0), ("c", "q2", 2), ("d", "q3", 0)]:
-                row = {"question": f"Who is {name}?", "question_id": name}
-                if self.builder_config.name == "other":
-                    yield key, row
-                    continue
-                pages = ["x", "y"] if name != "q3" else []
-                row["entity_pages"] = {
-                    "filename": [f"{page}.txt" for page in pages],
-                    "wiki_context": [f"Bo of {page} – é" for page in pages],
-                }
-                row["search_results"] = {"filename": ["w"] * web}
-                row["answer"] = {"aliases": ["Bo", "Bó"], "normalized_aliases": ["bo"]}
-                yield key, row
+            row["search_results"] = {"filename": ["w"] * web}
+            row["answer"] = {"aliases": ["Bo", "Bó"], "normalized_aliases": ["bo"]}
+        yield key, row
 
 
 @pytest.mark.slow
 def test_tensorflow_datasets(tmp_path):
-    register()
+    splits = lambda config: {"validation": examples(config)}
+    tfds_builder.register("pubquiz", ("rc", "other"), features, splits)
     dataset = Dataset("pubquiz/rc", str(tmp_path))
     bad_examples = BadExamples("error")
     (trivia,) = read_dataset(dataset, "validation", "data.dev", bad_examples)
