@@ -94,7 +94,6 @@ def test_batches_of_what_is_ranked_have_the_inputs_of_each_sentence(ranked, spli
 
 
 def vocabulary(ranked):
-    """Every word of the files."""
     squads = [
         read_squad(f"{ranked['dir']}/{ranked[s]}", BadExamples("error")) for s in ("train", "test")
     ]

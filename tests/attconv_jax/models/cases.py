@@ -29,25 +29,22 @@ from common_jax.inputs import columns_of, padded_inputs
 from tests import random_params
 from tests.attconv_jax.models import numpy_reference
 from tests.attconv_jax.models.numpy_reference import Written
+from tests.random_params import normal
 
 DIM, LABELS, ROW = 5, 3, 6
 LENGTHS = (5, 1, 3, 1), (2, 4, 1, 1)  # of each text; in the last pair both have one word
 PAIRS = len(LENGTHS[0])
 
 
-def draw(shape, seed):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
 # Word vectors [T, D], by table, text and pair.
 SENTENCES = [
     [
-        [draw((length, DIM), [table, text, n]) for n, length in enumerate(lengths)]
+        [normal(length, DIM, seed=[table, text, n]) for n, length in enumerate(lengths)]
         for text, lengths in enumerate(LENGTHS)
     ]
     for table in range(2)
 ]
-COTANGENT = draw((PAIRS, LABELS), 7)
+COTANGENT = normal(PAIRS, LABELS, seed=7)
 
 # A word is identified by the signs of its vector's first numbers, some by several patterns.
 VOCABULARY = (
@@ -208,7 +205,7 @@ def padded(sentences, garbage=0.0, after=0):
         valid[text, row, : len(own)] = True
         words[table, text, row, : len(own)] = own
         rest = words[table, text, row, len(own) + after :]
-        rest[...] = garbage * draw(rest.shape, [table, text, row, 1])
+        rest[...] = garbage * normal(*rest.shape, seed=[table, text, row, 1])
     return words, valid
 
 

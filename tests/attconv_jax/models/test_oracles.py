@@ -40,7 +40,6 @@ IDLE = "weight_bias"  # added to all scores of a softmax
 
 
 def answers(system, sentences, params):
-    """The oracle's result for each pair."""
     return [system.oracle(cases.row_of(sentences, at), params) for at in range(cases.PAIRS)]
 
 

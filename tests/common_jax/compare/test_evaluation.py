@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from common_jax.compare import Evaluation, IncomparableError, Run
-from common_jax.training.run_writer import RunWriter
-from common_jax.training.scored_run import ScoredRun
-from common_jax.training.task import Scores
+from common_jax.compare import Evaluation, IncomparableError
+from tests.families.tasks import stored
 
 RANDOM = np.random.default_rng(0)
 LENGTHS = RANDOM.integers(3, 9, 40)
@@ -15,10 +13,8 @@ LENGTHS = RANDOM.integers(3, 9, 40)
 @pytest.fixture
 def evaluated(tmp_path):
     def make(label, lengths=LENGTHS, **results):
-        workdir = RunWriter(tmp_path / label)
-        workdir.path.mkdir()
-        workdir.write_scores("dev", Scores({}, {}, {}, [], {"length": lengths, **results}))
-        return Evaluation(Run(label, ScoredRun(workdir.path)), "dev")
+        results = {"length": lengths, **results}
+        return Evaluation(stored(tmp_path / label, "dev", {}, results=results), "dev")
 
     return make
 

@@ -66,12 +66,10 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def run(saved, tmp_path):
-    """A copy of it."""
     return shutil.copytree(saved, tmp_path / "run")
 
 
 def shapes_of(state):
-    """Its shapes, types and shardings."""
     shape_of = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding)
     return jax.tree.map(shape_of, state)
 

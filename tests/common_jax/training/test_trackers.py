@@ -150,7 +150,6 @@ class Service:
         self.away = away
 
     def line(self, step, **values):
-        """Adds a line to the log."""
         with (self.folder / "metrics.jsonl").open("a") as file:
             print(json.dumps({"step": step, **values}), file=file)
 

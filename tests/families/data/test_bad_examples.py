@@ -50,11 +50,7 @@ MIXED_DROPPED = {"none of data.labels=" + ",".join(NAMES): 1, "no label": 1}
 UNLABELLED = pairs(["neutral", "-1", "-", "", " ", "neutral"])
 NO_LABEL_DROPPED = {"labelled '-'": 2, "no label": 2}
 TEXTS = {"format": "texts"}
-GOOD = b'{"stars": 4, "text": "Good soup."}\n'
-
-
-def review(line):
-    return {"x.json": GOOD + line.encode()}
+GOOD = '{"stars": 4, "text": "Good soup."}\n'
 
 
 # The family, files beside its own, options, the message's beginning, the split, the number of its
@@ -104,27 +100,23 @@ CASES = {
         {"no label": 4},
     ),
     **{
-        f"review {message}": (
-            *("attconv", review(line), {**TEXTS, "name": "x.json"}),
-            *(f"x.json:2: {message}", "train", 1, 1),
+        f"review {place}": (
+            *("attconv", {"x.json": content.encode()}, {**TEXTS, "name": "x.json"}),
+            *(f"x.json:{place}", "train", 1, 1),
         )
-        for line, message in (
-            ('{"stars": 1.5, "text": "Good."}', "label '1.5': none of data.labels=1,2,3,4,5"),
-            ('{"stars": 4, "text": " \\n"}', "a text without a word"),
-            ('{"stars": 4, "text": "' + "good " * 5000 + '"}', "5000 words: over data.max_length"),
-            ('{"stars": 4, "body": "a"}', "no 'text'; it has stars, body"),
-            ('{"stars": [4], "text": "b"}', "stars: a list where a string is"),
+        for content, place in (
+            (GOOD + '{"stars": 1.5, "text": "b"}', "2: label '1.5': none of data.labels=1,2,3,4,5"),
+            (GOOD + '{"stars": 4, "text": " \\n"}', "2: a text without a word"),
+            (
+                GOOD + f'{{"stars": 4, "text": "{"a " * 5000}"}}',
+                "2: 5000 words: over data.max_length",
+            ),
+            (GOOD + '{"stars": 4, "body": "a"}', "2: no 'text'; it has stars, body"),
+            (GOOD + '{"stars": [4], "text": "b"}', "2: stars: a list where a string is"),
+            (GOOD + '{"stars": 4, "text": "Go', "2:22: not JSON"),
+            (f'[{GOOD}, {{"stars": 1, "text": 5}}]', " [1].text: a whole number where a string"),
         )
     },
-    "a review of broken JSON": (
-        *("attconv", review('{"stars": 4, "text": "Go'), {**TEXTS, "name": "x.json"}),
-        *("x.json:2:22: not JSON", "train", 1, 1),
-    ),
-    "a list of reviews": (
-        *("attconv", {"x.json": b'[{"stars": 1, "text": "a"}, {"stars": 1, "text": 5}]'}),
-        *({**TEXTS, "name": "x.json"}, "x.json: [1].text: a whole number where a string"),
-        *("train", 1, 1),
-    ),
 }
 
 

@@ -230,11 +230,10 @@ REFUSED = [
     *(
         ("csan", {"columns": columns}, f"data.columns='{columns}': ")
         for columns in (
-            *("0,1", "1", "1,1", "1,2,3", "source=1", "source=1,target="),
+            *("0,1", "1", "1,1", "2,2", "1,2,3", "source=1", "source=1,target="),
             *("source=1,text=2", "source=1,2"),
         )
     ),
-    ("csan", {"columns": "2,2"}, "data.columns='2,2': "),
     ("csan", {"separator": ""}, "data.separator"),
     ("csan", {"moses_escapes": "yes"}, "data.moses_escapes='yes': must be keep | undo"),
     ("csan", {"source": "tfds"}, "data.tfds: name the dataset"),
