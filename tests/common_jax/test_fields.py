@@ -11,24 +11,12 @@ from typing import ClassVar
 
 import pytest
 
-from common_jax import renames
+from common_jax import fields, renames
 from common_jax.config import from_values
 from common_jax.deploy import predictor_class
 from common_jax.deploy.predictor import Predictor
 from common_jax.errors import UserError
-from common_jax.fields import (
-    Section,
-    from_mapping,
-    named_class,
-    not_negative,
-    odd,
-    positive,
-    rate,
-    require,
-    share,
-    size,
-    to_mapping,
-)
+from common_jax.fields import from_mapping, named_class, require, to_mapping
 from common_jax.training.config import parse, task_class
 from qanet_jax.config import Config
 from qanet_jax.models.bidaf import BiDAF
@@ -46,15 +34,15 @@ class Point:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limited(Section):
+class Limited(fields.Section):
     section: ClassVar[str] = "model"
-    rows: int = size(8)
-    passes: int = size(3, least=3)
-    width: int = odd(3)
-    dropout: float = rate(0.1)
-    copies: float = share(1.0)
-    gain: float = positive(1.0)
-    penalty: float = not_negative(0.0)
+    rows: int = fields.size(8)
+    passes: int = fields.size(3, least=3)
+    width: int = fields.odd(3)
+    dropout: float = fields.rate(0.1)
+    copies: float = fields.share(1.0)
+    gain: float = fields.positive(1.0)
+    penalty: float = fields.not_negative(0.0)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +67,7 @@ def test_a_section_s_values_keep_the_limits_of_its_fields(name, wrong, limit):
 @dataclasses.dataclass(frozen=True)
 class Drawing:
     origin: Point | None = None
-    size: int | None = None
+    fields.size: int | None = None
     points: tuple[Point, ...] = ()
     named: Mapping[str, Point] = dataclasses.field(default_factory=dict)
     weights: Mapping[str, float] = dataclasses.field(default_factory=dict)

@@ -146,9 +146,6 @@ class Service:
         if self.away:
             raise ConnectionError("away")
 
-    def set_away(self, away):
-        self.away = away
-
     def line(self, step, **values):
         with (self.folder / "metrics.jsonl").open("a") as file:
             print(json.dumps({"step": step, **values}), file=file)
@@ -179,7 +176,7 @@ def test_a_server_that_is_away_at_first_gets_all_at_a_later_validation(service):
         lambda: service.line(1, loss=1.0, note=None),
         lambda: service.line(1, split="dev", accuracy=50.0),
         lambda: service.line(2, loss=0.5),
-        lambda: service.set_away(False),
+        lambda: setattr(service, "away", False),
         lambda: service.line(2, split="dev", accuracy=60.0),
         lambda: service.line(3, loss=0.25),
     )
@@ -193,7 +190,9 @@ def test_a_server_that_is_away_at_first_gets_all_at_a_later_validation(service):
 def test_a_process_that_ended_goes_on_in_the_same_record_with_what_it_lacks(service):
     lines = (lambda: service.line(1, loss=1.0), lambda: service.line(1, split="dev", loss=2.0))
     with pytest.raises(ConnectionError):
-        service.follow(*lines, lambda: service.set_away(True), lambda: service.line(2, loss=3.0))
+        service.follow(
+            *lines, lambda: setattr(service, "away", True), lambda: service.line(2, loss=3.0)
+        )
     service.away = False
     service.line(2, resumed_from=2)
     service.line(3, loss=4.0)

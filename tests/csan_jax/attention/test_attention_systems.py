@@ -86,7 +86,8 @@ def test_dropped_weights_have_no_relative_value_either():
             system, params, x, valid, train=True, rngs={"dropout": jax.random.key(0)}
         )
     )
-    params = cases.with_out_of_the_heads(system.parameters)
+    identity = {"kernel": np.eye(DIM, dtype=np.float32), "bias": np.zeros(DIM, np.float32)}
+    params = {**system.parameters, "out": identity}  # the output is that of the heads
     rows, number = params["relative_values"], np.float32([1.0, 2.0, -3.0])
     tables = {**constant(params, "value", 0.0), "relative_values": rows * 0 + number}
     values = constant({**params, "relative_values": rows * 0}, "value", np.tile(number, HEADS))

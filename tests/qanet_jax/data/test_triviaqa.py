@@ -2,6 +2,7 @@
 windows, by hand and against brute force."""
 
 import collections
+import functools
 import gzip
 import json
 import random
@@ -15,19 +16,8 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.word_tokenizer import split_words
-from qanet_jax.data.triviaqa import (
-    DEV_WINDOW,
-    SUPERVISED_WORDS,
-    TRAIN_WINDOW,
-    Document,
-    Trivia,
-    first_words,
-    read_dataset,
-    read_release,
-    read_sample,
-    supervise,
-    window_start,
-)
+from qanet_jax.data import triviaqa
+from qanet_jax.data.triviaqa import Document, Trivia, read_release, read_sample, supervise
 from tests.common_jax.data import tfds_builder
 from tests.families.data.corpora import write_trivia
 from tests.real import needs_real_data, real_data
@@ -249,8 +239,8 @@ def test_every_window_that_can_be_is_as_likely(count, first, stop, width):
     possible = [
         start for start in range(count - length + 1) if start <= first and stop <= start + length
     ]
-    rounds = 300 * len(possible)
-    draws = [window_start(count, (first, stop), width, random.Random(n)) for n in range(rounds)]
+    draw = functools.partial(triviaqa.window_start, count, (first, stop), width)
+    draws = [draw(random.Random(n)) for n in range(300 * len(possible))]
     counts = collections.Counter(draws)
     assert set(counts) == set(possible)
     assert all(220 < number < 380 for number in counts.values())  # 300 expected, within 5 sigma
@@ -260,7 +250,7 @@ def long_text(length: int, answer: int) -> str:
     return " ".join("Zebra" if n == answer else f"word{n}" for n in range(length))
 
 
-@pytest.mark.parametrize("width", [TRAIN_WINDOW, DEV_WINDOW])
+@pytest.mark.parametrize("width", [triviaqa.TRAIN_WINDOW, triviaqa.DEV_WINDOW])
 def test_windows(width):
     names = [f"q{n}" for n in range(40)]
     many = [question(long_text(2_000, 20 * n), "zebra", name=q) for n, q in enumerate(names)]
@@ -276,7 +266,7 @@ def test_windows(width):
         starts.append(words.index("Zebra"))
         assert long_text(2_000, 20 * number).startswith(context) or words[0] != "word0"
         last = int(words[-1].removeprefix("word")) if words[-1] != "Zebra" else 20 * number
-        assert last < SUPERVISED_WORDS
+        assert last < triviaqa.SUPERVISED_WORDS
     assert len(set(starts)) > 20  # anywhere in the window
     alone = supervise([many[17]], width, 5, bad_examples)
     assert alone.contexts == [squad.contexts[17]]  # independent of the other documents
@@ -319,7 +309,7 @@ PROSE = (
 @settings(max_examples=40)
 def test_first_words_equal_those_of_the_complete_text(start, count):
     text = (PROSE * 12)[start:]
-    assert first_words(text, count) == split_words(text)[:count]
+    assert triviaqa.first_words(text, count) == split_words(text)[:count]
 
 
 def features(types, config):
@@ -356,7 +346,7 @@ def test_tensorflow_datasets(tmp_path):
     tfds_builder.register("pubquiz", ("rc", "other"), features, splits)
     dataset = Dataset("pubquiz/rc", str(tmp_path))
     bad_examples = BadExamples("error")
-    (trivia,) = read_dataset(dataset, "validation", "data.dev", bad_examples)
+    (trivia,) = triviaqa.read_dataset(dataset, "validation", "data.dev", bad_examples)
     documents = tuple(Document(f"{page}.txt", f"Bo of {page} – é") for page in "xy")
     assert trivia == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
     assert {kind: fault["count"] for kind, fault in bad_examples.counts.items()} == {
@@ -365,10 +355,10 @@ def test_tensorflow_datasets(tmp_path):
         "question without a document": 1,
     }
     with pytest.raises(UserError, match=r"data\.dev='dev': pubquiz/rc has the splits validation"):
-        list(read_dataset(dataset, "dev", "data.dev", bad_examples))
+        list(triviaqa.read_dataset(dataset, "dev", "data.dev", bad_examples))
     other = Dataset("pubquiz/other", str(tmp_path))
     with pytest.raises(UserError, match=r"pubquiz/other: not of the form of trivia_qa/rc \(KeyEr"):
-        list(read_dataset(other, "validation", "data.dev", bad_examples))
+        list(triviaqa.read_dataset(other, "validation", "data.dev", bad_examples))
 
 
 @pytest.mark.slow
@@ -389,7 +379,7 @@ def test_real_spans(name, questions, expected, blank):
     odd = [q for q in read if spans[q.id] is None and "\u00a0" in q.documents[0].text]
     some = [q for q in read[::10] if q not in odd]
     bad_examples = BadExamples("error")
-    squad = supervise(odd + some, TRAIN_WINDOW, 0, bad_examples)
+    squad = supervise(odd + some, triviaqa.TRAIN_WINDOW, 0, bad_examples)
     by_id = {q.id.split("--")[0]: q for q in squad.questions}
     assert len([q for q in odd if q.id in by_id]) == blank
     assert {q.id for q in some if q.id in by_id} == {q.id for q in some if spans[q.id]}

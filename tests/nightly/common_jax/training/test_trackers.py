@@ -86,10 +86,6 @@ def mlflow_rows(tmp_path):
     return rows
 
 
-def mlflow_config(tmp_path):
-    return {p.name: p.read_text() for p in (tmp_path / "mlflow").glob("*/*/params/*")}
-
-
 ROWS = {"wandb": wandb_rows, "trackio": trackio_rows, "mlflow": mlflow_rows}
 
 KILLED = """
@@ -102,13 +98,6 @@ for step in (2, 4):
 log.write(4, {"split": "dev", "accuracy": 50.0})
 os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-def ended(log):
-    """Closes a log; waits for the tracker's process."""
-    log.close()
-    (tracker,) = log._trackers
-    tracker._process.wait(60)
 
 
 @pytest.mark.parametrize("name", REMOTE)
@@ -126,7 +115,8 @@ def test_a_killed_and_resumed_run_is_one_record(name, tmp_path):
         log.write(step, {"loss": step / 4})
         log.write(step, {"split": "dev", "accuracy": 12.5 * step})
     RunFolder(run).result_file.write_text(json.dumps({"steps": 6, **RESULT}))
-    ended(log)
+    log.close()
+    log._trackers[0]._process.wait(60)
     ((record, rows),) = ROWS[name](tmp_path).items()
     stored = json.loads((run / "trackers" / name / "record.json").read_text())
     assert stored["id"] in record or name == "mlflow"
@@ -139,7 +129,8 @@ def test_a_killed_and_resumed_run_is_one_record(name, tmp_path):
         assert len([*tmp_path.rglob("offline-run-*/*.wandb")]) == 2
         assert [step for step, *_ in rows] == sorted(step for step, *_ in rows)
     if name == "mlflow":
-        assert mlflow_config(tmp_path) == {"train.steps": "8", "data.dir": "a"}
+        config = {p.name: p.read_text() for p in (tmp_path / "mlflow").glob("*/*/params/*")}
+        assert config == {"train.steps": "8", "data.dir": "a"}
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["away", "accepts without answering"])
