@@ -13,9 +13,7 @@ import pytest
 from attconv_jax.config import WordsConfig
 from attconv_jax.data.text import TEXTS
 from attconv_jax.layers import Energy
-from attconv_jax.models.attentive_convolution import (
-    AttentiveConvolution,
-)
+from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.base import Matcher
 from attconv_jax.models.bi_cnn import BiCNN
 from tests import random_params

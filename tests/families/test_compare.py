@@ -17,14 +17,7 @@ from csan_jax import metrics as translation
 from csan_jax.compare import TranslationEvaluation
 from qanet_jax.compare import SpanEvaluation
 from tests.families import stored_runs
-from tests.families.stored_runs import (
-    EVALUATIONS,
-    REFERENCES,
-    SYSTEMS,
-    answers,
-    sections_of,
-    translations,
-)
+from tests.families.stored_runs import EVALUATIONS, REFERENCES, SYSTEMS, answers, sections_of
 from tests.families.tasks import by_head, stored
 
 
@@ -123,7 +116,7 @@ def test_answers_are_tested_by_permutation_of_questions(tmp_path):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return [translations(folder, system) for system in SYSTEMS]
+    return [stored_runs.translations(folder, system) for system in SYSTEMS]
 
 
 def test_translations_have_gaps_to_the_first_run(runs):
@@ -153,7 +146,7 @@ def test_translations_without_others_on_their_test_have_intervals_but_no_gap(run
     assert low < translation.bleu(SYSTEMS["first"], REFERENCES, language="en") < high
     differences, grams = sections_of("csan", runs[:1])
     assert len(differences.elements[0].rows) == len(grams.elements) == 1
-    other = translations(tmp_path, "first", "other", REFERENCES[:9], REFERENCES[:9])
+    other = stored_runs.translations(tmp_path, "first", "other", REFERENCES[:9], REFERENCES[:9])
     _, grams = sections_of("csan", [runs[0], other, runs[1]])
     assert [row[0] for row in grams.elements[-1].rows] == ["first", "better"]
 
@@ -217,7 +210,7 @@ SQUAD = Squad(
 
 
 def translated(folder, bleu):
-    run = translations(folder, "first")
+    run = stored_runs.translations(folder, "first")
     (run.workdir.path / "eval" / "test.json").write_text(json.dumps({"sacrebleu": bleu}))
     return EVALUATIONS["csan"](run)
 

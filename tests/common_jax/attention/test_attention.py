@@ -16,13 +16,7 @@ from common_jax.attention import chunked
 from common_jax.attention.api import FORMS
 from common_jax.masks import Mask
 from tests.common_jax.attention import cases, numpy_reference
-from tests.common_jax.attention.cases import (
-    attention,
-    tensors,
-    toeplitz,
-    value_and_gradients,
-    window,
-)
+from tests.common_jax.attention.cases import attention, tensors, value_and_gradients, window
 
 CASES = cases.SELF_ATTENTION_IN_A_WINDOW | cases.DENSE_ONLY
 WITHOUT_AN_AREA = [name for name, case in CASES.items() if case[1].heads == 1]
@@ -210,7 +204,7 @@ def test_shapes_that_do_not_fit_are_refused(shapes):
         ({"queries": 128}, Mask(), {}, "dense"),
         ({"queries": 128, "keys": 127}, window(11), {}, "dense"),
         ({"queries": 128}, window(11), {"return_weights": True}, "dense"),
-        ({"queries": 128}, window(11), {"bias": toeplitz(2)}, "banded"),
+        ({"queries": 128}, window(11), {"bias": cases.toeplitz(2)}, "banded"),
         ({"queries": 128}, window(11), {"bias": cases.table(1, 2, 128, 128)}, "dense"),
     ],
 )
@@ -311,7 +305,7 @@ def temporary_bytes(implementation, shape, mask, bias=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bias", [None, toeplitz(8, reach=5)], ids=["without a bias", "biased"])
+@pytest.mark.parametrize("bias", [None, cases.toeplitz(8, reach=5)], ids=["none", "biased"])
 def test_banded_memory_is_linear_in_length_and_a_tenth_of_denses(bias):
     mask, long = window(11, heads=3), (1, 2048, 8, 64)
     banded = temporary_bytes("banded", long, mask, bias)

@@ -77,12 +77,7 @@ def test_columns_by_path_and_those_that_are_not_known_or_not_certain(tmp_path, n
         ("t.jsonl", json_lines(ROWS), ("rating", "text"), "t.jsonl has no column 'rating'; it has"),
         ("t.jsonl", json_lines(ROWS), (2, 1), "t.jsonl: columns of JSON have no numbers"),
         ("t.jsonl", json_lines(ROWS), (1, 3), "t.jsonl: columns of JSON have no numbers"),
-        (
-            "t.json",
-            json_list(ROWS),
-            (-2, -1),
-            "t.json: columns of JSON have no numbers",
-        ),
+        ("t.json", json_list(ROWS), (-2, -1), "t.json: columns of JSON have no numbers"),
         # 1, 2 as in a table without a header
         ("t.json", b'[{"text": "a", "label": "3"}]', (1, 2), [["3", "a"]]),
         ("t.jsonl", b'{"text": "a", "label": "3"}', (1, 2), [["3", "a"]]),

@@ -70,11 +70,7 @@ def test_equally_probable_labels_share_an_example():
     assert chances.tolist() == [[0, 0.5, 0.5], [third] * 3, [0, 1, 0], [0] * 3]
     expected = [[0, 0, 0], [0, 1.5, 0.5], [third] * 3]
     assert classification.confusion(np.array([1, 2, 1, 0]), chances).tolist() == expected
-    assert [
-        count_of(7.0),
-        count_of(2 / 3),
-        count_of(0.0),
-    ] == [7, 0.666667, 0]
+    assert [count_of(7.0), count_of(2 / 3), count_of(0.0)] == [7, 0.666667, 0]
     assert type(count_of(7.0)) is int
 
 

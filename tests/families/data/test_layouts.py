@@ -189,14 +189,7 @@ LAYOUTS = {
         "m.parquet: columns as in MRQA, an answer's of",
     ),
     "questions with other names": (
-        *(
-            "squad",
-            indented,
-            other_questions(),
-            "o.json",
-            {"columns": QUESTION_COLUMNS},
-            "",
-        ),
+        *("squad", indented, other_questions(), "o.json", {"columns": QUESTION_COLUMNS}, ""),
     ),
     "questions of a spreadsheet": (
         *("squad", spreadsheet, flat_questions(), "flat.csv"),
@@ -329,12 +322,7 @@ def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
 
 PASSAGE = {"context": "a", "question": "b"}
 UNEVEN = {**PASSAGE, "answers": {"text": ["a"], "answer_start": []}}
-ENDINGS = {
-    "parquet": parquet,
-    "jsonl": json_lines,
-    "json": indented,
-    "csv": comma_separated,
-}
+ENDINGS = {"parquet": parquet, "jsonl": json_lines, "json": indented, "csv": comma_separated}
 MISTAKES = [  # family, file, rows, options, message
     ("csan", "w.csv", b"", {}, "w.csv:1: no pairs to train on"),
     ("csan", "a.csv", b"source,en,de\n", {}, "a.csv:1: several columns can be the source: "),
