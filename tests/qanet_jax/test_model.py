@@ -15,6 +15,7 @@ from qanet_jax.layers import ContextQueryAttention
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import Encoder, QANet
 from tests import random_params
+from tests.families.tasks import NO_DROPOUT
 from tests.qanet_jax import batches, numpy_reference
 from tests.random_params import normal
 
@@ -131,7 +132,7 @@ def test_training_keeps_no_array_of_word_pairs_of_self_attention():
 def test_each_pass_leaves_out_sublayers_of_its_own():
     """The two sub-layers of the model encoder add 1 and 2, and all other terms are zero: with S the
     sum of the sub-layers used in a pass, M0 = S0, M1 = S0 + S1 and M2 = S0 + S1 + S2."""
-    rates = {"dropout": 0.0, "word_dropout": 0.0, "char_dropout": 0.0, "survival_prob": 0.4}
+    rates = {**NO_DROPOUT, "survival_prob": 0.4}
     model, params, _ = build(model_blocks=1, convolution="none", final_norm=False, **rates)
     texts = batch()
     params = jax.tree.map(np.zeros_like, params)

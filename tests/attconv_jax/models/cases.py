@@ -150,11 +150,6 @@ class System:
         oracle = getattr(numpy_reference, type(self.model).__module__.rpartition(".")[2])
         return oracle(tables, params, self.model, *texts)
 
-    def explain(self, params, words, valid):
-        """Logits and the attention of each layer, as NumPy arrays."""
-        results = _explain(self, params, words, valid, self.inputs(words, valid))
-        return jax.tree.map(np.asarray, results)
-
     def gradients(self, params, words, valid):
         """Logits, further losses, and the gradients of sum(logits * cotangent) plus the losses with
         respect to parameters and words."""
@@ -168,7 +163,9 @@ class System:
 
     @functools.cached_property
     def explained(self):
-        return self.explain(self.parameters, *self.garbled)
+        """Logits and the attention of each layer, as NumPy arrays."""
+        results = _explain(self, self.parameters, *self.garbled, self.inputs(*self.garbled))
+        return jax.tree.map(np.asarray, results)
 
     @functools.cached_property
     def derived(self):

@@ -17,6 +17,7 @@ from qanet_jax.models.bidaf import BiDAF
 from qanet_jax.models.qanet import QANet
 from qanet_jax.models.rnn import RecurrentReader
 from tests import random_params
+from tests.families.tasks import NO_DROPOUT
 from tests.numpy_reference import affine, both_directions, lstm
 from tests.qanet_jax import batches, numpy_reference
 from tests.qanet_jax.test_model import SMALL
@@ -158,8 +159,7 @@ def test_logits_are_those_of_the_paper_for_each_text_alone(name, rows):
 def test_training_without_dropout_has_the_logits_of_evaluation(name, rows):
     """Which has the products of characters from a table."""
     module, params, apply = build(name, rows)
-    none = {"dropout": 0.0, "word_dropout": 0.0, "char_dropout": 0.0, "survival_prob": 1.0}
-    plain = dataclasses.replace(READERS[name], **none).module(module.words, jnp.float32)
+    plain = dataclasses.replace(READERS[name], **NO_DROPOUT).module(module.words, jnp.float32)
     texts = texts_of(module.words)
     trained = jax.jit(functools.partial(plain.apply, train=True))({"params": params}, *texts)
     for got, want in zip(trained, apply({"params": params}, *texts), strict=True):
