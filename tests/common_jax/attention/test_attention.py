@@ -109,12 +109,15 @@ def test_padding_does_not_affect_values_or_gradients(implementation, heads, rubb
 
 
 def test_weights():
+    """Of areas of heads with each edge, and with a bias."""
     arrays = tensors(batch=2, heads=4)[:3]
     options = {"heads": 3, "key_segments": cases.valid_9, "direction": "alternate"}
-    edges = [window(5, head_edge=edge, **options) for edge in typing.get_args(masks.HeadEdge)]
-    attend = lambda arrays: [attention(*arrays, mask, return_weights=True) for mask in edges]
-    for mask, (out, weights) in zip(edges, jax.jit(attend)(arrays), strict=True):
-        want = numpy_reference.attend(*arrays, mask)
+    edges = typing.get_args(masks.HeadEdge)
+    forms = [(window(5, head_edge=edge, **options), None) for edge in edges]
+    forms.append((window(5), cases.table(1, 4, 9, 9)))
+    attend = lambda arrays: [attention(*arrays, *form, return_weights=True) for form in forms]
+    for (mask, bias), (out, weights) in zip(forms, jax.jit(attend)(arrays), strict=True):
+        want = numpy_reference.attend(*arrays, mask, bias and bias.by_hand(9, 9))
         np.testing.assert_allclose(weights, want.weights, atol=1e-6, err_msg=mask.head_edge)
         np.testing.assert_allclose(out, want.out, atol=1e-5, err_msg=mask.head_edge)
         assert weights.dtype == jnp.float32
@@ -236,13 +239,6 @@ def test_symbolic_lengths_have_the_dense_forms_values(implementation):
         valid = random.random((batch, length)) < 0.8
         want = jax.jit(attend, static_argnums=2)(arrays, valid, "dense")
         np.testing.assert_allclose(exported.call(arrays, valid), want, atol=1e-6)
-
-
-def test_weights_with_a_bias():
-    arrays, bias = tensors()[:3], cases.table(1, 2, 9, 9)
-    _, weights = attention(*arrays, window(5), bias, return_weights=True)
-    want = numpy_reference.attend(*arrays, window(5), bias.by_hand(9, 9)).weights
-    np.testing.assert_allclose(weights, want, atol=1e-6)
 
 
 def test_half_precision_keeps_the_biass_bits():

@@ -26,10 +26,7 @@ from tests.refusals import refusal
 SUNSET = {
     "Answer": {
         "Aliases": ["Sunset Blvd", "Sunset Boulevard", "Sunset Blvd."],
-        "MatchedWikiEntityName": "Sunset Boulevard",
         "NormalizedAliases": ["sunset blvd", "sunset boulevard"],
-        "NormalizedMatchedWikiEntityName": "sunset boulevard",
-        "NormalizedValue": "sunset boulevard",
         "Type": "WikipediaEntity",
         "Value": "Sunset Boulevard",
     },
@@ -41,7 +38,6 @@ SUNSET = {
     "QuestionId": "tc_33",
     "QuestionPartOfVerifiedEval": True,
     "QuestionSource": "http://www.triviacountry.com/",
-    "QuestionVerifiedEvalAttempt": True,
 }
 TEXTS = {
     "Andrew_Lloyd_Webber.txt": "He wrote Cats.\nThen came  sunset\nblvd. and more.\n",
