@@ -136,8 +136,7 @@ def test_code_that_is_not_installed_is_a_clone(monkeypatch):
 
 
 def output_of(folder, *command):
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    return subprocess.check_output(command, cwd=folder, text=True).strip()
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from launch.predict.records import file_records, results_to
 from qanet_jax.answer_files import read_predictions, score_files
 from qanet_jax.reading import SpanAnswer
 from tests.common_jax.data.other_tools import comma_separated, json_lines
+from tests.families.data.corpora import squad
 from tests.refusals import refusal
 
 CONTEXT = "Ada and Bob sing."
@@ -19,11 +20,7 @@ PREDICTED = {"m1": "Ada", "7": "Bob", "m3": ""}  # "": could not be answered
 GOLDS = {"m1": "Ada", "7": "Ada", "m3": "Bob"}
 ROWS = [{"id": i, "context": CONTEXT, "question": "Who?"} for i in GOLDS]
 GOLD_ROWS = [{**row, "answer": GOLDS[row["id"]]} for row in ROWS]
-QAS = [
-    {"id": i, "question": "Who?", "answers": [{"text": g, "answer_start": CONTEXT.index(g)}]}
-    for i, g in GOLDS.items()
-]
-SQUAD = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QAS}]}]}
+SQUAD = squad([(CONTEXT, i, "Who?", [gold]) for i, gold in GOLDS.items()])
 
 
 INPUTS = {  # of `launch.predict`, by name

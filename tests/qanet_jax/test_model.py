@@ -153,15 +153,13 @@ def test_each_pass_leaves_out_sublayers_of_its_own():
     assert np.abs(together).max() < 4.5 / np.sqrt(draws)
 
 
-CONFIG = QANet(dim=8, num_heads=2, char_dim=5)
-
 GARBAGE = 1e3
 
 
 def padded(lengths, width, seed=1):
     """[B, width, 8] with garbage after each length, and which positions are valid."""
     valid = np.arange(width) < np.array(lengths)[:, None]
-    x = normal(len(lengths), width, CONFIG.dim, seed=seed)
+    x = normal(len(lengths), width, SMALL.dim, seed=seed)
     return np.where(valid[..., None], x, np.float32(GARBAGE)), valid
 
 
@@ -184,13 +182,13 @@ def test_context_query_attention(features):
         if m:
             want = numpy_reference.context_query(c, q, random_params.exact(params)["similarity"])
         else:  # nothing to attend to
-            want = np.concatenate([c, np.zeros((n, 3 * CONFIG.dim))], axis=1)
-        want = want[:, : features * CONFIG.dim]
+            want = np.concatenate([c, np.zeros((n, 3 * SMALL.dim))], axis=1)
+        want = want[:, : features * SMALL.dim]
         np.testing.assert_allclose(got[row, :n], want, rtol=1e-5, atol=1e-5)
 
 
 def test_context_query_attention_starts_as_a_scaled_product():
-    module, d = ContextQueryAttention(jnp.float32), CONFIG.dim
+    module, d = ContextQueryAttention(jnp.float32), SMALL.dim
     c, q = normal(1, 4, d), normal(1, 3, d, seed=2)
     inputs = *map(jnp.asarray, (c, q)), jnp.ones((1, 4), bool), jnp.ones((1, 3), bool)
     params = nn.unbox(module.init(jax.random.key(0), *inputs)["params"])
@@ -202,7 +200,7 @@ def test_context_query_attention_starts_as_a_scaled_product():
 
 def test_context_query_attention_makes_no_array_of_pairs_and_features():
     module = ContextQueryAttention(jnp.float32)
-    n, m, d = 24, 12, CONFIG.dim
+    n, m, d = 24, 12, SMALL.dim
     inputs = normal(1, n, d), normal(1, m, d), np.ones((1, n), bool), np.ones((1, m), bool)
     params = random_params.parameters(module, *inputs)
     program = jax.jit(module.apply).lower({"params": params}, *inputs).as_text()
@@ -215,7 +213,7 @@ BLOCKS, CONVS = 2, 2
 
 SUBLAYERS = BLOCKS * (CONVS + 2)
 
-DEEP = dataclasses.replace(CONFIG, dropout=0.0, survival_prob=0.5, final_norm=False)
+DEEP = dataclasses.replace(SMALL, dropout=0.0, survival_prob=0.5, final_norm=False)
 
 
 def test_each_sublayer_is_left_out_as_often_as_its_depth_says():

@@ -96,9 +96,6 @@ INDENTED = json.dumps(GOOD, ensure_ascii=False, indent=1).encode()
 def test_reads_plain_and_gzipped(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     assert read_squad(tmp_path / name, BadExamples("error")) == READ
-    for question in READ.questions:
-        for answer in question.answers:
-            assert READ.contexts[question.context].startswith(answer.text, answer.start)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +245,8 @@ CONTEXT = "Zoë 😀 wohnt in Köln.\r\nDas heißt „Ecke“, „Ecke“."
 @pytest.mark.parametrize("text", ["Köln", "  Köln\t", "😀", "Zoë", "heißt „"])
 def test_a_text_that_stands_once_is_taken_there(text, counted):
     """Whatever its start is: in bytes, in units of UTF-16, from 1."""
-    plain = text.strip()
-    start = CONTEXT.index(plain)
-    found = text if text in CONTEXT else plain
-    assert locate(text, counted, CONTEXT) == Answer(found, CONTEXT.index(found)) and start >= 0
+    found = text if text in CONTEXT else text.strip()
+    assert locate(text, counted, CONTEXT) == Answer(found, CONTEXT.index(found))
 
 
 TEXT = st.text(st.sampled_from("aäe\u0308\n\r😀각 ."), max_size=12)
