@@ -1,5 +1,5 @@
-"""The task with labels and with rankings: losses, scores, predictions; a system in one new file, with
-further inputs, second table and further loss."""
+"""The task with labels and with rankings: losses, scores, predictions; a system in one new file,
+with further inputs, a second table and a further loss."""
 
 import copy
 import dataclasses

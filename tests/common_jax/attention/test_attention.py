@@ -1,5 +1,5 @@
-"""Every implementation of attention, with and without biases, against one reference; conjunctions of
-masks, and softmax."""
+"""Every implementation of attention, with and without biases, against one reference; conjunctions
+of masks, and softmax."""
 
 import functools
 import typing
