@@ -122,14 +122,11 @@ def test_an_extra_is_installed_from_the_same_source(installer, record, command, 
     assert str(missing_extra("it", "serve")) == f"it needs the extra serve ({command})"
 
 
-def test_a_clone_needs_no_path_inside_it(monkeypatch, tmp_path):
+def test_a_clone_needs_no_path_inside_it_and_is_what_is_not_installed(monkeypatch, tmp_path):
     install(monkeypatch, "uv", {**CLONE, "url": tmp_path.as_uri()})
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path / "runs")
     assert "(uv sync --extra serve)" in str(missing_extra("it", "serve"))
-
-
-def test_code_that_is_not_installed_is_a_clone(monkeypatch):
     absent = mock.Mock(side_effect=importlib.metadata.PackageNotFoundError)
     monkeypatch.setattr(importlib.metadata, "distribution", absent)
     assert "(uv sync --extra serve)" in str(missing_extra("it", "serve"))

@@ -24,7 +24,7 @@ from qanet_jax import config as qanet
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
 from qanet_jax.task import SpanExtraction
-from tests.sharded_batch import placed
+from tests.toy import placed
 
 TRANSFORMER = csan.ModelConfig(
     dim=32,

@@ -18,7 +18,7 @@ from common_jax.training.state import abstract_state, init_state
 from common_jax.training.step import make_predict_step, make_train_step
 from configs.csan.systems import SYSTEMS
 from tests.families import tasks
-from tests.sharded_batch import placed
+from tests.toy import placed
 
 MESH = (2, 2, 2)
 STEPS = {"csan": 12, "qanet": 4, "attconv": 12}

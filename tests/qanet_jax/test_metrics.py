@@ -215,18 +215,21 @@ TIED = [("y", 0.25), ("Y", 0.25), ("x", 0.5), ("z", 0.1), ("z", 0.2), ("z", 0.2)
 
 
 @pytest.mark.parametrize(
-    ("answers", "expected"),
+    ("answers", "expected", "confidence"),
     [
-        ([("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)], "LONDON!"),
-        ([("Paris", 0.4)], "Paris"),
-        (TIED, "x"),  # in the order of the alphabet, not of the documents
-        ([answer for answer in TIED if answer[0] != "x"], "Y"),
-        ([("the", 0.9), ("x", 0.1)], "the"),
-        ([], ""),
+        ([("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)], "LONDON!", 0.31),
+        ([("Paris", 0.4)], "Paris", 0.4),
+        (TIED, "x", 0.5),  # in the order of the alphabet, not of the documents
+        ([answer for answer in TIED if answer[0] != "x"], "Y", 0.25),
+        ([("the", 0.9), ("x", 0.1)], "the", 0.9),
+        ([], "", 0),
     ],
 )
-def test_confidences_of_equal_normalised_answers_add_up(answers, expected):
+def test_confidences_of_equal_normalised_answers_add_up(answers, expected, confidence):
+    """A selected answer has its own: not that of one that is more confident in one document and has
+    fewer votes."""
     assert trivia.aggregate(answers) == trivia.aggregate(answers[::-1]) == expected
+    assert trivia.selected(answers) == (expected, confidence)
 
 
 def question(name: str, *names: str, verified: bool | None = None) -> dict:
@@ -251,10 +254,3 @@ def test_full_and_verified():
         }
     )
     assert trivia.score(predictions, questions[2:]) == {"exact_match": 0, "f1": 0}
-
-
-def test_a_selected_answer_has_its_own_confidence():
-    """Not that of an answer that is more confident in one document and has fewer votes."""
-    answers = [("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)]
-    assert trivia.selected(answers) == ("LONDON!", 0.31)
-    assert trivia.selected([]) == ("", 0)

@@ -148,8 +148,12 @@ def test_an_answer_that_is_not_probable_enough_is_empty(task, params, squad):
     vocabulary = task.data.vocabulary
     assert best["unknown_words"] == sum(word not in vocabulary for word in words) > 2
     assert empty == {**best, "answer": "", "end": best["start"]}
-    with pytest.raises(UserError, match="min_probability"):
-        service_of(task).predictor(params, min_probability=1.5)
+    for words, option in (
+        ("min_probability", {"min_probability": 1.5}),
+        ("trained vectors", {"vectors": "glove.txt"}),
+    ):
+        with pytest.raises(UserError, match=words):
+            service_of(task).predictor(params, **option)
 
 
 def test_explained_answers_have_the_probabilities_of_words(task, params, reader, squad):
@@ -199,11 +203,6 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     assert list(batch["context"][0] == 1) == [False, False, False, True, False]  # unknown
     plain = encoded(service_of(task).predictor(None))
     assert list(plain["context"][0] == 1) == [False, True, True, True, False]
-
-
-def test_a_run_that_trained_its_vectors_takes_no_others(task, params):
-    with pytest.raises(UserError, match="trained vectors"):
-        service_of(task).predictor(params, vectors="glove.txt")
 
 
 def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task, squad):

@@ -271,16 +271,12 @@ def wide_convolution(channels, p, width):
     H]."""
     length, dim = channels[0].shape
     kernel = p["kernel"].reshape(len(channels), width, dim, -1)
-    outputs = []
-    for last in range(length + width - 1):
-        total = p["bias"]
-        for x, weights in zip(channels, kernel, strict=True):
-            for place in range(width):
-                at = last - (width - 1) + place
-                if 0 <= at < length:
-                    total = total + x[at] @ weights[place]
-        outputs.append(np.tanh(total))
-    return np.array(outputs)
+    total = p["bias"]
+    for x, weights in zip(channels, kernel, strict=True):
+        padded = np.pad(x, ((width - 1, width - 1), (0, 0)))
+        for place in range(width):
+            total = total + padded[place : place + length + width - 1] @ weights[place]
+    return np.tanh(total)
 
 
 # Pooling of one text, or of each of two.
@@ -322,14 +318,10 @@ def recurrent_pooling(tables, p, config):
         M, A = attend(scores.T, H)
         pooled.append(M)
         maps[POOLED, n] = A
-        for i in range(len(A)):
-            for j in range(len(A)):
-                penalty += config.penalty * (A[i] @ A[j] - (i == j)) ** 2
+        penalty += config.penalty * ((A @ A.T - np.eye(len(A))) ** 2).sum()
     if config.pooling == "attention" and len(pooled) == 2:
-        sides = [
-            np.array([row @ own for row, own in zip(M, p[name]["kernel"], strict=True)])
-            for name, M in zip(("first", "second"), pooled, strict=True)
-        ]
+        kernels = (p[name]["kernel"] for name in ("first", "second"))
+        sides = [np.einsum("rd,rdf->rf", *pair) for pair in zip(pooled, kernels, strict=True)]
         pooled = [sides[0] * sides[1]]
     joined = np.concatenate([each.ravel() for each in pooled])
     logits = affine(relu_layers(joined, p["hidden"]), p["output"])
@@ -409,11 +401,8 @@ def bi_gru(tables, p, config, texts):
 
 def distinct_words(first, second):
     """The numbers of distinct words in both texts, in the first and in the second."""
-    first, second = (
-        [word for at, word in enumerate(words) if word not in words[:at]]
-        for words in (first, second)
-    )
-    return sum(word in second for word in first), len(first), len(second)
+    first, second = {*first}, {*second}
+    return len(first & second), len(first), len(second)
 
 
 def word_count(tables, p, config, texts):

@@ -214,12 +214,6 @@ def test_labels_do_not_reach_words_and_words_do_not_reach_the_softmax():
     assert np.abs(table[1]).max() > 0
 
 
-@pytest.mark.parametrize("fields", [{"steps": 0}, {"rate": 0.0}, {"decay": -1.0}])
-def test_bad_fields(fields):
-    with pytest.raises(UserError, match=f"model.{next(iter(fields))}"):
-        ParagraphVector(**fields)
-
-
 @pytest.mark.parametrize("word", VOCABULARY)
 @pytest.mark.parametrize("rows", [7, 30_000])
 def test_trigrams_are_counted_as_often_as_they_are_in_the_word(word, rows):

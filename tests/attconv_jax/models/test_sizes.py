@@ -13,6 +13,7 @@ from attconv_jax.models.attentive_pooling import AttentivePooling
 from attconv_jax.models.base import TABLES
 from attconv_jax.models.convolution_pooling import ConvolutionPooling
 from attconv_jax.models.decomposable import Decomposable
+from attconv_jax.models.paragraph_vector import ParagraphVector
 from attconv_jax.models.recurrent_pooling import RecurrentPooling
 from common_jax.errors import UserError
 from common_jax.training.config import parse, task_class
@@ -125,6 +126,7 @@ WRONG = [
         (ConvolutionPooling, {"widths": widths})
         for widths in ("3,x", "", "3,", "0,3", "-3", "2.5", "3,3")
     ),
+    *((ParagraphVector, fields) for fields in ({"steps": 0}, {"rate": 0.0}, {"decay": -1.0})),
     (AttentivePooling, {"filter_width": 4}),
     (ConvolutionPooling, {"hidden": -1}),
     (Decomposable, {"most_distance": -1}),

@@ -82,8 +82,7 @@ class Toeplitz(Bias):
         summed = np.zeros(self.numbers.shape)
         heads = np.arange(gradient.shape[1]) * (len(summed) > 1)
         places = self.places(*gradient.shape[2:])
-        for head in range(gradient.shape[1]):
-            np.add.at(summed[heads[head]], places, gradient[:, head].sum(0))
+        np.add.at(summed, (heads[:, None, None], places), gradient.sum(0))
         return summed
 
     def places(self, queries, keys):

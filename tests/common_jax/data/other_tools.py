@@ -69,12 +69,16 @@ def zstd(content: bytes) -> bytes:
     return pyarrow.compress(content, codec="zstd", asbytes=True)
 
 
+def archive(files: Mapping[str, bytes | str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as written:
+        for name, content in files.items():
+            written.writestr(name, content)
+    return data.getvalue()
+
+
 def zipped(content: bytes, name: str = "folder/member.bin") -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("__MACOSX/._x", b"")
-        archive.writestr(name, content)
-    return file.getvalue()
+    return archive({"__MACOSX/._x": b"", name: content})
 
 
 FORMATS: dict[str, Callable[[Rows], bytes]] = {

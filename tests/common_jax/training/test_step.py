@@ -15,8 +15,7 @@ from common_jax.training.mesh import make_mesh, mesh_shape, shardings
 from common_jax.training.optimizer import limit_output_norm, make_optimizer, make_schedule
 from common_jax.training.state import init_state
 from common_jax.training.step import make_train_step
-from tests.sharded_batch import placed
-from tests.toy import Toy, ToyConfig
+from tests.toy import Toy, ToyConfig, placed
 
 ADAM = OptimizerConfig(learning_rate=0.01, schedule="constant", warmup_steps=1, clip_norm=0.0)
 
