@@ -232,8 +232,7 @@ def abcnn(tables, p, config):
             W = p[f"attention_{number}"]
             for own, a in zip(channels, (A, A.T), strict=True):
                 most = min(a.shape[1], len(W))  # words beyond W's rows have none
-                rows = [sum(a[i, j] * W[j] for j in range(most)) for i in range(len(a))]
-                own.append(np.array(rows))
+                own.append(a[:, :most] @ W[:most])
         wide = [wide_convolution(own, p[f"convolution_{number}"], width) for own in channels]
         if config.pooling_attention:
             B = matches(*wide)
