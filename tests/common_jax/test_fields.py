@@ -67,7 +67,7 @@ def test_a_section_s_values_keep_the_limits_of_its_fields(name, wrong, limit):
 @dataclasses.dataclass(frozen=True)
 class Drawing:
     origin: Point | None = None
-    fields.size: int | None = None
+    size: int | None = None
     points: tuple[Point, ...] = ()
     named: Mapping[str, Point] = dataclasses.field(default_factory=dict)
     weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
