@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from common_jax.data.cached_arrays import cached_arrays
 from common_jax.data.corpus import Corpus, Writer, file_identity, prepare
 from common_jax.errors import UserError
+from tests.refusals import refusal
 
 ROWS = st.lists(st.tuples(*[st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9)] * 2))
 
@@ -140,7 +141,6 @@ BUILD = """
 import sys, time
 from pathlib import Path
 from common_jax.data.corpus import prepare
-from tests.refusals import refusal
 def build(folder):
     with open({log!r}, "a") as file:
         file.write("build\\n")

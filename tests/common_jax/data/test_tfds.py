@@ -10,6 +10,7 @@ import pytest
 from common_jax.data.tfds import Dataset
 from tests.common_jax.data import phrasebook
 from tests.common_jax.data.phrasebook import COUNTS, PAIRS
+from tests.refusals import refusal
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +143,6 @@ import sys
 from tests.common_jax.data import phrasebook
 phrasebook.register()
 from common_jax.data.tfds import Dataset
-from tests.refusals import refusal
 dataset = Dataset("phrasebook/de-en", {folder!r})
 assert "tensorflow" not in sys.modules
 print("read", len(dataset.source("train", "")), "generated", phrasebook.generated)

@@ -37,7 +37,9 @@ def train_pairs(data: TranslationData) -> list[tuple[str, str]]:
     padding."""
     texts = []
     for side, subwords in ("source", data.source_subwords), ("target", data.target_subwords):
-        rows = [row[side] for row in corpora.rows_of(data.train_batches())]
+        batches = data.train_batches()
+        assert not any(batch[side][batch["index"] < 0].any() for batch in batches.epoch(0))
+        rows = [row[side] for row in corpora.rows_of(batches)]
         lengths = [np.count_nonzero(row) for row in rows]
         for row, length in zip(rows, lengths, strict=True):
             assert row[length - 1] == 1 and not row[length:].any()

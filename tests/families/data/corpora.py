@@ -198,14 +198,12 @@ def fails(family: str, folder: Path, **options: Any) -> str:
 
 
 def rows_of(batches, epoch: int = 0) -> list[dict[str, Any]]:
-    """The rows of an epoch by example index; each example once, and zeros without an index."""
+    """The rows of an epoch by example index; each example once, and padding without an index."""
     rows: dict[int, dict[str, Any]] = {}
     for batch in batches.epoch(epoch):
         for row, index in enumerate(batch["index"].tolist()):
-            values = {name: column[row] for name, column in batch.items()}
             if index < 0:
-                assert not any(values[name].any() for name in values if name != "index")
                 continue
             assert index not in rows
-            rows[index] = values
+            rows[index] = {name: values[row] for name, values in batch.items()}
     return [rows[index] for index in sorted(rows)]
