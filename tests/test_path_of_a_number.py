@@ -5,13 +5,12 @@ import, inside functions too, but not those that are named as text ("package.mod
 """
 
 import functools
-from pathlib import Path
 
 import grimp
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = ("common_jax", "csan_jax", "qanet_jax", "attconv_jax", "configs", "launch")
+from tests.test_layers import MODULES, PACKAGES
+
 LONGEST = {"csan_jax": 13_690, "qanet_jax": 13_730, "attconv_jax": 13_750}  # lines, comments too
 MODELS = {
     "csan_jax": "csan_jax.attention.area",
@@ -40,15 +39,10 @@ def path_of_a_number(paper):
     return modules | {".".join(part[:n]) for part in parts for n in range(1, len(part))}
 
 
-def lines(module):
-    file = ROOT / Path(*module.split("."))
-    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-    return file.read_text("utf-8").count("\n")
-
-
 @pytest.mark.parametrize("paper", LONGEST)
 def test_the_path_of_a_number_is_short(paper):
-    assert sum(map(lines, path_of_a_number(paper))) <= LONGEST[paper]
+    lines = (MODULES[name].read_text("utf-8").count("\n") for name in path_of_a_number(paper))
+    assert sum(lines) <= LONGEST[paper]
 
 
 @pytest.mark.parametrize("paper", LONGEST)

@@ -16,6 +16,7 @@ from common_jax.deploy.predictor import Option, Predictor
 from common_jax.deploy.service import Service
 from common_jax.dropout import dropout
 from common_jax.paper_config import PaperConfig
+from common_jax.training.mesh import local_rows, put_batch
 from common_jax.training.task import Scores, Task
 
 
@@ -186,3 +187,13 @@ def _batches(path, seed):
     corpus = Corpus.open(path)
     plan = BucketPlan(corpus.lengths("numbers"), np.array([[3]]), 36, seed)  # 12 rows a batch
     return Batches(corpus, ("numbers",), plan)
+
+
+def placed(batch, mesh, parts=1):
+    """The batch on the mesh, with the empty rows that fill up the devices and parts."""
+    count = len(batch["index"])
+    missing = len(local_rows(mesh, parts)(count)) - count
+    empty = {k: np.full_like(v[:1], -1 if k == "index" else 0) for k, v in batch.items()}
+    return put_batch(
+        {k: np.concatenate([v, *[empty[k]] * missing]) for k, v in batch.items()}, mesh
+    )

@@ -2,6 +2,8 @@
 review's features, and with unsuitable ones.
 """
 
+from tests.common_jax.data import tfds_builder
+
 PAIRS = [(f"Two men number {n}.", f"A man number {n}.") for n in range(20)]
 LABELS = ("contradiction", "neutral", "entailment")  # not the order of `data.labels`
 UNLABELLED = (3, 11)
@@ -13,40 +15,32 @@ def label(number: int) -> str:
 
 
 def register() -> None:
-    """Registers `tfds.builder("entailments/...")`; a function, as the import is slow."""
-    import tensorflow_datasets as tfds
+    """Registers the configs pairs, texts, unlabelled and bytes of "entailments"."""
+    configs = ("pairs", "texts", "unlabelled", "bytes")
+    tfds_builder.register("entailments", configs, _features, _splits)
 
-    if "entailments" in tfds.list_builders(with_community_datasets=False):
-        return
 
-    class Entailments(tfds.core.GeneratorBasedBuilder):
-        VERSION = tfds.core.Version("1.0.0")
-        BUILDER_CONFIGS = [  # noqa: RUF012
-            tfds.core.BuilderConfig(name=name) for name in ("pairs", "texts", "unlabelled", "bytes")
-        ]
+def _features(types, config):
+    names = ("text",) if config == "texts" else ("premise", "hypothesis")
+    features = {name: types.Text() for name in names}
+    if config != "unlabelled":
+        features["label"] = types.ClassLabel(names=LABELS)
+    return types.FeaturesDict(features)
 
-        def _info(self):
-            names = ("text",) if self.builder_config.name == "texts" else ("premise", "hypothesis")
-            features = {name: tfds.features.Text() for name in names}
-            if self.builder_config.name != "unlabelled":
-                features["label"] = tfds.features.ClassLabel(names=LABELS)
-            features = tfds.features.FeaturesDict(features)
-            return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
 
-        def _split_generators(self, dl_manager):
-            return {
-                "train": self._generate_examples(range(14)),
-                "validation": self._generate_examples(range(14, 20)),
-            }
+def _splits(config):
+    splits = {"train": range(14), "validation": range(14, 20)}
+    return {split: _examples(config, numbers) for split, numbers in splits.items()}
 
-        def _generate_examples(self, numbers):
-            for number in numbers:
-                premise, hypothesis = PAIRS[number]
-                row = {"premise": premise, "hypothesis": hypothesis}
-                if self.builder_config.name == "texts":
-                    row = {"text": premise}
-                if self.builder_config.name == "bytes" and number == 5:
-                    row["premise"] = b"\xff"
-                if self.builder_config.name != "unlabelled":
-                    row["label"] = -1 if label(number) == "-" else label(number)
-                yield number, row
+
+def _examples(config, numbers):
+    for number in numbers:
+        premise, hypothesis = PAIRS[number]
+        row = {"premise": premise, "hypothesis": hypothesis}
+        if config == "texts":
+            row = {"text": premise}
+        if config == "bytes" and number == 5:
+            row["premise"] = b"\xff"
+        if config != "unlabelled":
+            row["label"] = -1 if label(number) == "-" else label(number)
+        yield number, row

@@ -13,9 +13,7 @@ import pytest
 from attconv_jax.config import WordsConfig
 from attconv_jax.data.text import TEXTS
 from attconv_jax.layers import Energy
-from attconv_jax.models.attentive_convolution import (
-    AttentiveConvolution,
-)
+from attconv_jax.models.attentive_convolution import AttentiveConvolution
 from attconv_jax.models.base import Matcher
 from attconv_jax.models.bi_cnn import BiCNN
 from tests import random_params
@@ -178,13 +176,8 @@ def test_logits_gradients_and_weights_are_those_of_the_papers_equations(changes)
 
 def test_dropout_is_a_function_of_its_key_and_off_in_evaluation():
     model, params, judge = build()
-
-    def train(key):
-        arrays = jax.tree.map(jnp.asarray, batch())
-        variables = {"params": jax.tree.map(jnp.asarray, params)}
-        return model.apply(variables, arrays, train=True, rngs={"dropout": key})[0]
-
-    train = jax.jit(train)
+    inputs = jax.tree.map(jnp.asarray, ({"params": params}, batch()))
+    train = jax.jit(lambda key: model.apply(*inputs, train=True, rngs={"dropout": key})[0])
     one, same, other = (np.asarray(train(jax.random.key(seed))) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     exact = np.asarray(judge(params, batch(), SCORES)[0][1][0])

@@ -13,11 +13,10 @@ from common_jax.errors import UserError
 from csan_jax import engine
 from csan_jax.attention.area import Area
 from csan_jax.attention.relative import Relative, RelativeCausal
-from csan_jax.config import Config, DataConfig, ModelConfig
 from csan_jax.data.subwords import END
 from csan_jax.predictor import Translator
-from csan_jax.task import Translation
 from tests import random_params
+from tests.families.tasks import translation
 
 pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
 PIECES = 40
@@ -35,15 +34,8 @@ FORMS = {
 
 
 def task(**model):
-    sizes = {"dim": 16, "mlp_dim": 24, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 1}
-    vocabulary = {"source_vocab_size": PIECES, "target_vocab_size": PIECES}
-    config = Config(
-        model=ModelConfig(**({"encoder_attention": PLAIN} | sizes | vocabulary | model)),
-        data=DataConfig(
-            source="generated", examples=10, source_language="en", target_language="de"
-        ),
-    )
-    return Translation(config)
+    sizes = {"dim": 16, "mlp_dim": 24, "decoder_layers": 1, "tie": "none"}
+    return translation(model={"encoder_attention": PLAIN, **sizes, **model})
 
 
 def parameters(of, noise=0.3):
@@ -66,15 +58,15 @@ def parameters(of, noise=0.3):
 )
 def test_hypotheses_are_those_of_the_suites_search(form, beam_size, tmp_path):
     """Without an end in sight, each search goes to the limit of its own sentence."""
-    translation = task(**FORMS[form])
-    params = parameters(translation)
-    engine.write(translation.model.config, params, tmp_path / "engine", "float32")
+    made = task(**FORMS[form])
+    params = parameters(made)
+    engine.write(made.model.config, params, tmp_path / "engine", "float32")
     program = engine.Engine(tmp_path / "engine", PIECES, 0.0, 5)(
         beam_size=beam_size, hypotheses=beam_size
     )
     actual = program({"source": SOURCE})
     options = {"beam_size": beam_size, "length_penalty": 0.0, "extra_length": 5}
-    search = functools.partial(translation.translate, hypotheses=beam_size, **options)
+    search = functools.partial(made.translate, hypotheses=beam_size, **options)
     pieces, scores = jax.jit(search)(params, SOURCE)
     best, steps = np.asarray(pieces)[FILLED, 0], actual["pieces"].shape[2]
     np.testing.assert_allclose(actual["scores"][FILLED, 0], scores[FILLED, 0], atol=1e-4)
@@ -98,11 +90,11 @@ def test_hypotheses_are_those_of_the_suites_search(form, beam_size, tmp_path):
     ],
 )
 def test_what_ctranslate2_cannot_express_is_refused(model, penalty, key):
-    translation = task(**model)
-    decode = dataclasses.replace(translation.config.decode, length_penalty=penalty)
-    translation.config = dataclasses.replace(translation.config, decode=decode)
+    made = task(**model)
+    decode = dataclasses.replace(made.config.decode, length_penalty=penalty)
+    made.config = dataclasses.replace(made.config, decode=decode)
     with pytest.raises(UserError, match=key):
-        engine.CTranslate2().require(service_of(translation))
+        engine.CTranslate2().require(service_of(made))
 
 
 def test_a_folder_that_is_no_model_is_one_line(tmp_path):
@@ -114,21 +106,18 @@ def test_a_folder_that_is_no_model_is_one_line(tmp_path):
         engine.CTranslate2().read(tmp_path, [], settings)
 
 
-pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
-
-
 @pytest.mark.slow
 def test_int8_is_close_and_smaller(tmp_path):
-    translation = task(dim=64, mlp_dim=128)
+    made = task(dim=64, mlp_dim=128)
     # Given translations: a search amplifies small differences. Without AVX-512, CTranslate2's
     # products of int8 saturate where large numbers meet, as they do with more noise.
-    params = parameters(translation, noise=0.1)
+    params = parameters(made, noise=0.1)
     random = np.random.default_rng(0)
     source, target = (random.integers(2, PIECES, (20, 12)).astype(str).tolist() for _ in range(2))
     sizes, scores = {}, {}
     for dtype in ("float32", "int8"):
         folder = tmp_path / dtype
-        engine.write(translation.model.config, params, folder, dtype)
+        engine.write(made.model.config, params, folder, dtype)
         sizes[dtype] = (folder / "model.bin").stat().st_size - 2 * engine.POSITIONS * 64 * 4
         translator = engine.Engine(folder, PIECES, 0.0, 5)._translator
         results = translator.score_batch(source, target)
@@ -140,8 +129,8 @@ def test_int8_is_close_and_smaller(tmp_path):
 
 @pytest.mark.slow
 def test_texts_longer_than_the_table_of_positions_are_too_large(tmp_path):
-    translation = task()
-    engine.write(translation.model.config, parameters(translation), tmp_path / "engine", "float32")
+    made = task()
+    engine.write(made.model.config, parameters(made), tmp_path / "engine", "float32")
     program = engine.Engine(tmp_path / "engine", PIECES, 0.0, 1)(beam_size=1)
     longest = np.full((1, engine.POSITIONS), 7, np.int32)
     assert program({"source": longest})["pieces"].shape[1] <= engine.POSITIONS

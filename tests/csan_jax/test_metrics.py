@@ -10,14 +10,9 @@ import pytest
 import sacrebleu.sacrebleu
 
 from common_jax.errors import install_command
+from csan_jax import languages
 from csan_jax import metrics as translation
-from csan_jax.languages import (
-    code_of,
-    count_words,
-    has_moses,
-    missing_analyser,
-    sacrebleu_tokenizer,
-)
+from csan_jax.languages import sacrebleu_tokenizer
 from csan_jax.metrics import score
 
 # The command's module restores the default of SIGPIPE, which ends the process; Python and the other
@@ -135,7 +130,7 @@ def test_perfect_translations_of_any_script_have_100(official, language):
     assert score([part], [text], language=language).metrics["sacrebleu"] == pytest.approx(expected)
     if " " not in text:
         assert official([text], [text], "--tokenize", "13a")["BLEU"][0] < 1
-        assert count_words(text, code_of(language, [text])) == len(text)
+        assert languages.count_words(text, languages.code_of(language, [text])) == len(text)
 
 
 def test_the_script_of_most_letters_decides_of_other_languages():
@@ -161,12 +156,12 @@ def test_tokenizer_follows_the_language(monkeypatch):
         "importlib.util.find_spec", lambda module: None if module == "ipadic" else "found"
     )
     assert sacrebleu_tokenizer("ja") == "char"
-    assert install_command("ja") in missing_analyser("ja-JP")
-    assert [missing_analyser(language) for language in ("ko", "zh", "de")] == [""] * 3
+    assert install_command("ja") in languages.missing_analyser("ja-JP")
+    assert [languages.missing_analyser(language) for language in ("ko", "zh", "de")] == [""] * 3
 
 
 def test_moses_tokens(caplog):
-    assert all(map(has_moses, REGIONS))
+    assert all(map(languages.has_moses, REGIONS))
     assert translation.moses_tokens(['"A" & <b>!'], "en") == ['" A " & < b > !']
     text = "Tsa-hng i khì tôo-su-kuán 借冊."
     assert score([text], [text], language="nan").metrics["tokenized_bleu"] == pytest.approx(100)

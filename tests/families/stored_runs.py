@@ -46,10 +46,7 @@ def translations(folder, system, label=None, hypotheses=None, references=REFEREN
 
 
 def answers(folder, system, label=None, texts=None, lengths=(30,) * 8, results=True, **notes):
-    """
-    Args:
-      texts: the answers by the ids of their questions.
-    """
+    """`texts` are the answers by the ids of their questions."""
     each = {"length": np.array(lengths), "exact_match": EXACT[system], "f1": F1[system]}
     files = {"json": json.dumps(texts or dict.fromkeys("01234567", "x"))}
     return stored(folder / (label or system), "dev", files, notes, each if results else {})
@@ -58,10 +55,7 @@ def answers(folder, system, label=None, texts=None, lengths=(30,) * 8, results=T
 def labels(
     folder, system, label=None, right=None, gold="no", lengths=LENGTHS, results=True, **notes
 ):
-    """
-    Args:
-      right: whether each example is right; None is RIGHT's.
-    """
+    """`right` is whether each example is right; None is RIGHT's."""
     right = RIGHT[system] if right is None else right
     table = "\n".join(["gold\tlabel\tno\tyes", *[f"{gold}\tyes\t0.4\t0.6"] * len(right)]) + "\n"
     notes = {"correct": count_of(float(right.sum())), "examples": len(right), **notes}

@@ -24,7 +24,7 @@ from qanet_jax import config as qanet
 from qanet_jax.models.base import WordsConfig
 from qanet_jax.models.qanet import QANet
 from qanet_jax.task import SpanExtraction
-from tests.sharded_batch import placed
+from tests.toy import placed
 
 TRANSFORMER = csan.ModelConfig(
     dim=32,
@@ -39,18 +39,9 @@ TRANSFORMER = csan.ModelConfig(
     dropout=0.0,
 )
 READER_WORDS = WordsConfig(dim=6, rows=60, char_rows=40, rule="english")
-READER = QANet(
-    dim=8,
-    num_heads=2,
-    char_dim=4,
-    embedding_convs=1,
-    model_convs=1,
-    model_blocks=1,
-    dropout=0.0,
-    word_dropout=0.0,
-    char_dropout=0.0,
-    survival_prob=1.0,
-)
+NO_DROPOUT = {"dropout": 0.0, "word_dropout": 0.0, "char_dropout": 0.0, "survival_prob": 1.0}
+SIZES = {"dim": 8, "num_heads": 2, "char_dim": 4}
+READER = QANet(**SIZES, embedding_convs=1, model_convs=1, model_blocks=1, **NO_DROPOUT)
 CLASSIFIER_WORDS = attconv.WordsConfig(dim=8, rows=120)
 CLASSIFIER = AttentiveConvolution(dim=8, attention="both", dropout=0.0)
 CONSTANT = {"schedule": "constant", "warmup_steps": 1}
@@ -73,21 +64,13 @@ def translation(folder=None, mesh=(1, 1, 1), model=None, data=None, **train):
 
 
 def span_extraction(folder, mesh=(1, 1, 1), **train):
+    data = {**GENERATED, "examples": 24, "holdout_size": 6}
+    data |= {"window": 48, "stride": 18, "eval_batch_tokens": 200, "batch_size": 12}
     task = SpanExtraction(
         qanet.Config(
             words=READER_WORDS,
             model=READER,
-            data=qanet.DataConfig(
-                source="generated",
-                examples=24,
-                holdout_size=6,
-                cache_dir=str(folder / "cache"),
-                window=48,
-                stride=18,
-                eval_batch_tokens=200,
-                batch_size=12,
-                max_shapes=1,
-            ),
+            data=qanet.DataConfig(cache_dir=str(folder / "cache"), **data),
             optimizer=OptimizerConfig(learning_rate=1e-3, l2=3e-7, **CONSTANT),
             train=TrainConfig(ema_decay=0.9, best_metric="f1", **train),
             mesh=MeshConfig(*mesh),

@@ -7,11 +7,12 @@ import pytest
 
 from common_jax.deploy.predictor import Unanswered
 from common_jax.deploy.schema import Schema, Text
-from common_jax.errors import UserError
 from launch.predict.records import file_records, results_to
 from qanet_jax.answer_files import read_predictions, score_files
 from qanet_jax.reading import SpanAnswer
 from tests.common_jax.data.other_tools import comma_separated, json_lines
+from tests.families.data.corpora import squad
+from tests.refusals import refusal
 
 CONTEXT = "Ada and Bob sing."
 SCHEMA = Schema("Reading", (Text("context", "C"), Text("question", "Q")), "json")
@@ -19,11 +20,7 @@ PREDICTED = {"m1": "Ada", "7": "Bob", "m3": ""}  # "": could not be answered
 GOLDS = {"m1": "Ada", "7": "Ada", "m3": "Bob"}
 ROWS = [{"id": i, "context": CONTEXT, "question": "Who?"} for i in GOLDS]
 GOLD_ROWS = [{**row, "answer": GOLDS[row["id"]]} for row in ROWS]
-QAS = [
-    {"id": i, "question": "Who?", "answers": [{"text": g, "answer_start": CONTEXT.index(g)}]}
-    for i, g in GOLDS.items()
-]
-SQUAD = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QAS}]}]}
+SQUAD = squad([(CONTEXT, i, "Who?", [gold]) for i, gold in GOLDS.items()])
 
 
 INPUTS = {  # of `launch.predict`, by name
@@ -90,6 +87,4 @@ def test_answers_of_a_file(content, tmp_path):
     if isinstance(expected, dict):
         assert read_predictions(path) == expected
     else:
-        with pytest.raises(UserError) as error:
-            read_predictions(path)
-        assert expected in str(error.value)
+        assert expected in refusal(read_predictions, path)

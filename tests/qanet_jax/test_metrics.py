@@ -16,18 +16,9 @@ from hypothesis.extra import numpy as hnp
 
 from common_jax.masks import MASKED
 from common_jax.metrics.classification import wilson_interval
+from qanet_jax import metrics
 from qanet_jax import triviaqa_metrics as trivia
-from qanet_jax.metrics import (
-    answer_length,
-    by_kind,
-    f1,
-    intervals,
-    normalize_answer,
-    question_type,
-    score,
-    score_adversarial,
-    scores,
-)
+from qanet_jax.metrics import f1, normalize_answer, score, scores
 from qanet_jax.task import best_spans
 
 # Few values, so that spans often tie; MASKED is what the model gives to padding.
@@ -127,7 +118,7 @@ def test_score_is_over_all_questions():
 
 @pytest.mark.parametrize(
     ("function", "nothing", "without_golds"),
-    [(score, {}, {"1": []}), (score_adversarial, {}, {"1": []}), (trivia.score, [], [])],
+    [(score, {}, {"1": []}), (metrics.score_adversarial, {}, {"1": []}), (trivia.score, [], [])],
 )
 def test_nothing_to_score(function, nothing, without_golds):
     with pytest.raises(ValueError, match="no questions"):
@@ -153,7 +144,7 @@ def test_adversarial_by_hand():
     predictions = dict.fromkeys(golds, "red") | {"p": "blue", "q": "red cat", "q-low-conf": "x"}
     predictions |= {"t": "red cat", "t-0": "cat red", "t-1": "red cat"}
     del predictions["s-1"]
-    assert score_adversarial(predictions, golds) == {
+    assert metrics.score_adversarial(predictions, golds) == {
         #                           p  q  r  s  t
         "exact_match": 20 * (1 + 0 + 1 + 0 + 0),
         "f1": 20 * (1 + 0 + 1 + 0 + 1),
@@ -165,18 +156,18 @@ def test_adversarial_by_hand():
 @pytest.mark.parametrize(
     ("kind", "of", "expected"),
     [
-        (question_type, "What is it?", "what"),
-        (question_type, "In WHICH year, and where?", "which"),
-        (question_type, "To whom was it sold?", "who"),
-        (question_type, "How many people live there?", "how many"),
-        (question_type, "For how much was it sold?", "how many"),
-        (question_type, "How did it begin?", "how"),
-        (question_type, "Name the somewhat taller whatnot.", "other"),
-        (answer_length, ["Rome"], "1"),
-        (answer_length, ["in the city of Rome", "the city"], "2"),
-        (answer_length, ["a b c d e"], "4-5"),
-        (answer_length, ["a b c d e f"], "6-9"),
-        (answer_length, ["a b c d e f g h i j"], "10+"),
+        (metrics.question_type, "What is it?", "what"),
+        (metrics.question_type, "In WHICH year, and where?", "which"),
+        (metrics.question_type, "To whom was it sold?", "who"),
+        (metrics.question_type, "How many people live there?", "how many"),
+        (metrics.question_type, "For how much was it sold?", "how many"),
+        (metrics.question_type, "How did it begin?", "how"),
+        (metrics.question_type, "Name the somewhat taller whatnot.", "other"),
+        (metrics.answer_length, ["Rome"], "1"),
+        (metrics.answer_length, ["in the city of Rome", "the city"], "2"),
+        (metrics.answer_length, ["a b c d e"], "4-5"),
+        (metrics.answer_length, ["a b c d e f"], "6-9"),
+        (metrics.answer_length, ["a b c d e f g h i j"], "10+"),
     ],
 )
 def test_kinds_of_questions_and_lengths_of_answers(kind, of, expected):
@@ -189,12 +180,12 @@ ANSWERS = {str(n): "cat" if n % 3 == 0 else f"blue {n}" for n in range(39)}
 
 def test_kinds_add_up_to_the_score_of_all():
     kinds = {key: "odd" if int(key) % 2 else "even" for key in GOLDS}
-    by_type = by_kind(scores(ANSWERS, GOLDS), kinds)
+    by_type = metrics.by_kind(scores(ANSWERS, GOLDS), kinds)
     for parity, kind in enumerate(("even", "odd")):
         expected = score(ANSWERS, {key: GOLDS[key] for key in GOLDS if int(key) % 2 == parity})
         assert by_type[kind] == [20, round(expected["exact_match"], 2), round(expected["f1"], 2)]
     kinds = dict.fromkeys(GOLDS, "rare") | {"1": "x"}
-    assert list(by_kind(scores(ANSWERS, GOLDS), kinds)) == ["rare", "x"]
+    assert list(metrics.by_kind(scores(ANSWERS, GOLDS), kinds)) == ["rare", "x"]
 
 
 def test_intervals_are_wilsons_and_those_of_a_bootstrap():
@@ -202,12 +193,12 @@ def test_intervals_are_wilsons_and_those_of_a_bootstrap():
     values = np.array(each, float) * 100
     means = values[np.random.default_rng(0).integers(0, 400, (10_000, 400))].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
-    bounds = intervals(each)
+    bounds = metrics.intervals(each)
     assert np.array([*bounds.values()]) == pytest.approx(np.stack([low, high], axis=1), abs=0.5)
     right = sum(exact for exact, _ in each)
     assert bounds["exact_match"] == [round(100 * end, 2) for end in wilson_interval(right, 400)]
     all_right = [round(100 * end, 2) for end in wilson_interval(9, 9)]
-    assert intervals([(True, 1.0)] * 9) == {"exact_match": all_right, "f1": all_right}
+    assert metrics.intervals([(True, 1.0)] * 9) == {"exact_match": all_right, "f1": all_right}
 
 
 # TriviaQA.
@@ -224,18 +215,21 @@ TIED = [("y", 0.25), ("Y", 0.25), ("x", 0.5), ("z", 0.1), ("z", 0.2), ("z", 0.2)
 
 
 @pytest.mark.parametrize(
-    ("answers", "expected"),
+    ("answers", "expected", "confidence"),
     [
-        ([("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)], "LONDON!"),
-        ([("Paris", 0.4)], "Paris"),
-        (TIED, "x"),  # in the order of the alphabet, not of the documents
-        ([answer for answer in TIED if answer[0] != "x"], "Y"),
-        ([("the", 0.9), ("x", 0.1)], "the"),
-        ([], ""),
+        ([("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)], "LONDON!", 0.31),
+        ([("Paris", 0.4)], "Paris", 0.4),
+        (TIED, "x", 0.5),  # in the order of the alphabet, not of the documents
+        ([answer for answer in TIED if answer[0] != "x"], "Y", 0.25),
+        ([("the", 0.9), ("x", 0.1)], "the", 0.9),
+        ([], "", 0),
     ],
 )
-def test_confidences_of_equal_normalised_answers_add_up(answers, expected):
+def test_confidences_of_equal_normalised_answers_add_up(answers, expected, confidence):
+    """A selected answer has its own: not that of one that is more confident in one document and has
+    fewer votes."""
     assert trivia.aggregate(answers) == trivia.aggregate(answers[::-1]) == expected
+    assert trivia.selected(answers) == (expected, confidence)
 
 
 def question(name: str, *names: str, verified: bool | None = None) -> dict:
@@ -260,10 +254,3 @@ def test_full_and_verified():
         }
     )
     assert trivia.score(predictions, questions[2:]) == {"exact_match": 0, "f1": 0}
-
-
-def test_a_selected_answer_has_its_own_confidence():
-    """Not that of an answer that is more confident in one document and has fewer votes."""
-    answers = [("Paris", 0.4), ("the London", 0.3), ("LONDON!", 0.31), ("Rome", 0.5)]
-    assert trivia.selected(answers) == ("LONDON!", 0.31)
-    assert trivia.selected([]) == ("", 0)

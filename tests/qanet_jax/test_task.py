@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import subprocess
 from collections import Counter
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -19,10 +21,12 @@ from common_jax.text.squad import Answer, Question, Squad
 from common_jax.text.vectors import read_vectors
 from common_jax.text.vocabulary import Vocabulary
 from common_jax.text.word_tokenizer import split_words
+from launch.train.__main__ import _next_commands
 from qanet_jax.config import Config, DataConfig
 from qanet_jax.data.text import TokenizedText, input_line
 from qanet_jax.reading import Reading
 from qanet_jax.task import SpanExtraction
+from tests.families.data.corpora import write_trivia
 from tests.families.tasks import READER, READER_WORDS, begun, span_extraction
 
 
@@ -144,8 +148,12 @@ def test_an_answer_that_is_not_probable_enough_is_empty(task, params, squad):
     vocabulary = task.data.vocabulary
     assert best["unknown_words"] == sum(word not in vocabulary for word in words) > 2
     assert empty == {**best, "answer": "", "end": best["start"]}
-    with pytest.raises(UserError, match="min_probability"):
-        service_of(task).predictor(params, min_probability=1.5)
+    for words, option in (
+        ("min_probability", {"min_probability": 1.5}),
+        ("trained vectors", {"vectors": "glove.txt"}),
+    ):
+        with pytest.raises(UserError, match=words):
+            service_of(task).predictor(params, **option)
 
 
 def test_explained_answers_have_the_probabilities_of_words(task, params, reader, squad):
@@ -195,11 +203,6 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     assert list(batch["context"][0] == 1) == [False, False, False, True, False]  # unknown
     plain = encoded(service_of(task).predictor(None))
     assert list(plain["context"][0] == 1) == [False, True, True, True, False]
-
-
-def test_a_run_that_trained_its_vectors_takes_no_others(task, params):
-    with pytest.raises(UserError, match="trained vectors"):
-        service_of(task).predictor(params, vectors="glove.txt")
 
 
 def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task, squad):
@@ -272,21 +275,17 @@ def test_the_loss_is_that_of_the_first_gold_answer_over_all_windows(task, params
 def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_path):
     """Two documents answer Cats, each with less confidence than the third answers Evita."""
     texts = {"a.txt": "He wrote Cats.", "b.txt": "And the cats!", "c.txt": "Evita by Cats"}
-    evidence = tmp_path / "evidence" / "wikipedia"
-    evidence.mkdir(parents=True)
-    for name, text in texts.items():
-        (evidence / name).write_text(text)
     question = {
         "QuestionId": "tc_1",
         "Question": "Which musical?",
         "Answer": {"Aliases": ["Cats"], "NormalizedAliases": ["cats"]},
         "EntityPages": [{"Filename": name} for name in texts],
     }
-    (tmp_path / "qa").mkdir()
-    for name in ("wikipedia", "dev"):
-        (tmp_path / "qa" / f"{name}.json").write_text(json.dumps({"Data": [question]}))
-    files = {"train": "qa/wikipedia.json", "dev": "qa/dev.json", "dir": str(tmp_path)}
-    data = DataConfig(format="triviaqa", cache_dir=str(tmp_path / "cache"), **files)
+    for name in ("train", "dev"):
+        write_trivia(tmp_path, name, [question], texts)
+    files = {"train": "qa/wikipedia-train.json", "dev": "qa/wikipedia-dev.json"}
+    folders = {"dir": str(tmp_path), "cache_dir": str(tmp_path / "cache")}
+    data = DataConfig(format="triviaqa", **folders, **files)
     task = SpanExtraction(Config(words=READER_WORDS, model=READER, data=data))
     task.prepare()
     assert task.splits[-1] == "dev"  # the official one
@@ -307,3 +306,34 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     assert scored.notes["by_question_type"] == {"which": [1, 100, 100]}
     answers = [text.split("\n")[1] for text in scored.examples]
     assert answers == ["  -> Cats", "  -> cats", "  -> Evita"]
+
+
+@pytest.mark.slow
+def test_commands_to_type_are_the_shells_own(task):
+    """The shells' echo interprets backslashes in different ways; printf '%s' does not."""
+    run = SimpleNamespace(path=Path("runs/x"), task=task)
+    command = _next_commands(run)[0].partition(" | ")[0]
+    output = subprocess.check_output(["sh", "-c", command])
+    squad = task.data.texts("test")
+    assert json.loads(output) == {
+        "context": squad.contexts[0],
+        "question": squad.questions[0].text,
+    }
+    assert command.startswith("printf '%s\\n' ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "context",
+    [
+        "one",
+        "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd, it is right to left",
+        "😀 😀😀 flags 🇩🇪 and e\u0301 combined",
+        "x" * 10_000 + " tail",
+        "word " * 3000,
+    ],
+)
+def test_any_text_is_answered_with_a_piece_of_it(task, params, context):
+    reader = service_of(task).predictor(params)
+    (answer, *_) = reader.answer(context, "what is \u2019it\u2019?")
+    assert answer.answer and context[answer.start : answer.end] == answer.answer

@@ -13,6 +13,7 @@ from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
 from tests.common_jax.data.other_tools import comma_separated, json_lines
 from tests.families.data.corpora import labelled
+from tests.refusals import refusal
 
 NAMES = [  # data.labels, the file's names of 0, 1, ..., and the labels of these
     ("bad,good", ["Good", "Bad"], ["good", "bad"]),
@@ -45,11 +46,9 @@ UNKNOWN = [
 
 @pytest.mark.parametrize(("labels", "names", "fixed", "advice"), UNKNOWN)
 def test_names_that_are_no_labels_are_refused(labels, names, fixed, advice):
-    with pytest.raises(UserError) as error:
-        LabelReader(labels.split(","), ["-"], "f.parquet", names, fixed=fixed)
-    message = str(error.value)
+    message = refusal(LabelReader, labels.split(","), ["-"], "f.parquet", names, fixed=fixed)
     assert message.startswith("f.parquet: its labels are ") and advice in message
-    assert f"data.labels={labels} and data.ignored_labels=-" in message and "\n" not in message
+    assert f"data.labels={labels} and data.ignored_labels=-" in message
 
 
 def prepared(folder, name, content, **options):

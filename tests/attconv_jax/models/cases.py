@@ -29,25 +29,22 @@ from common_jax.inputs import columns_of, padded_inputs
 from tests import random_params
 from tests.attconv_jax.models import numpy_reference
 from tests.attconv_jax.models.numpy_reference import Written
+from tests.random_params import normal
 
 DIM, LABELS, ROW = 5, 3, 6
 LENGTHS = (5, 1, 3, 1), (2, 4, 1, 1)  # of each text; in the last pair both have one word
 PAIRS = len(LENGTHS[0])
 
 
-def draw(shape, seed):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
 # Word vectors [T, D], by table, text and pair.
 SENTENCES = [
     [
-        [draw((length, DIM), [table, text, n]) for n, length in enumerate(lengths)]
+        [normal(length, DIM, seed=[table, text, n]) for n, length in enumerate(lengths)]
         for text, lengths in enumerate(LENGTHS)
     ]
     for table in range(2)
 ]
-COTANGENT = draw((PAIRS, LABELS), 7)
+COTANGENT = normal(PAIRS, LABELS, seed=7)
 
 # A word is identified by the signs of its vector's first numbers, some by several patterns.
 VOCABULARY = (
@@ -153,11 +150,6 @@ class System:
         oracle = getattr(numpy_reference, type(self.model).__module__.rpartition(".")[2])
         return oracle(tables, params, self.model, *texts)
 
-    def explain(self, params, words, valid):
-        """Logits and the attention of each layer, as NumPy arrays."""
-        results = _explain(self, params, words, valid, self.inputs(words, valid))
-        return jax.tree.map(np.asarray, results)
-
     def gradients(self, params, words, valid):
         """Logits, further losses, and the gradients of sum(logits * cotangent) plus the losses with
         respect to parameters and words."""
@@ -171,7 +163,9 @@ class System:
 
     @functools.cached_property
     def explained(self):
-        return self.explain(self.parameters, *self.garbled)
+        """Logits and the attention of each layer, as NumPy arrays."""
+        results = _explain(self, self.parameters, *self.garbled, self.inputs(*self.garbled))
+        return jax.tree.map(np.asarray, results)
 
     @functools.cached_property
     def derived(self):
@@ -208,7 +202,7 @@ def padded(sentences, garbage=0.0, after=0):
         valid[text, row, : len(own)] = True
         words[table, text, row, : len(own)] = own
         rest = words[table, text, row, len(own) + after :]
-        rest[...] = garbage * draw(rest.shape, [table, text, row, 1])
+        rest[...] = garbage * normal(*rest.shape, seed=[table, text, row, 1])
     return words, valid
 
 

@@ -10,19 +10,12 @@ import zlib
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit as sigmoid
+from scipy.special import softmax
 
 from attconv_jax.models.base import POOLED
 from tests.attconv_jax.numpy_reference import leaky_relu
-from tests.numpy_reference import (
-    affine,
-    both_directions,
-    convolution,
-    gru,
-    lstm,
-    lstm_step,
-    sigmoid,
-    softmax,
-)
+from tests.numpy_reference import affine, both_directions, convolution, gru, lstm, lstm_step
 
 
 class Answer(NamedTuple):
@@ -239,8 +232,7 @@ def abcnn(tables, p, config):
             W = p[f"attention_{number}"]
             for own, a in zip(channels, (A, A.T), strict=True):
                 most = min(a.shape[1], len(W))  # words beyond W's rows have none
-                rows = [sum(a[i, j] * W[j] for j in range(most)) for i in range(len(a))]
-                own.append(np.array(rows))
+                own.append(a[:, :most] @ W[:most])
         wide = [wide_convolution(own, p[f"convolution_{number}"], width) for own in channels]
         if config.pooling_attention:
             B = matches(*wide)
@@ -278,16 +270,12 @@ def wide_convolution(channels, p, width):
     H]."""
     length, dim = channels[0].shape
     kernel = p["kernel"].reshape(len(channels), width, dim, -1)
-    outputs = []
-    for last in range(length + width - 1):
-        total = p["bias"]
-        for x, weights in zip(channels, kernel, strict=True):
-            for place in range(width):
-                at = last - (width - 1) + place
-                if 0 <= at < length:
-                    total = total + x[at] @ weights[place]
-        outputs.append(np.tanh(total))
-    return np.array(outputs)
+    total = p["bias"]
+    for x, weights in zip(channels, kernel, strict=True):
+        padded = np.pad(x, ((width - 1, width - 1), (0, 0)))
+        for place in range(width):
+            total = total + padded[place : place + length + width - 1] @ weights[place]
+    return np.tanh(total)
 
 
 # Pooling of one text, or of each of two.
@@ -329,14 +317,10 @@ def recurrent_pooling(tables, p, config):
         M, A = attend(scores.T, H)
         pooled.append(M)
         maps[POOLED, n] = A
-        for i in range(len(A)):
-            for j in range(len(A)):
-                penalty += config.penalty * (A[i] @ A[j] - (i == j)) ** 2
+        penalty += config.penalty * ((A @ A.T - np.eye(len(A))) ** 2).sum()
     if config.pooling == "attention" and len(pooled) == 2:
-        sides = [
-            np.array([row @ own for row, own in zip(M, p[name]["kernel"], strict=True)])
-            for name, M in zip(("first", "second"), pooled, strict=True)
-        ]
+        kernels = (p[name]["kernel"] for name in ("first", "second"))
+        sides = [np.einsum("rd,rdf->rf", *pair) for pair in zip(pooled, kernels, strict=True)]
         pooled = [sides[0] * sides[1]]
     joined = np.concatenate([each.ravel() for each in pooled])
     logits = affine(relu_layers(joined, p["hidden"]), p["output"])
@@ -416,11 +400,8 @@ def bi_gru(tables, p, config, texts):
 
 def distinct_words(first, second):
     """The numbers of distinct words in both texts, in the first and in the second."""
-    first, second = (
-        [word for at, word in enumerate(words) if word not in words[:at]]
-        for words in (first, second)
-    )
-    return sum(word in second for word in first), len(first), len(second)
+    first, second = {*first}, {*second}
+    return len(first & second), len(first), len(second)
 
 
 def word_count(tables, p, config, texts):

@@ -14,6 +14,7 @@ from common_jax import masks
 from common_jax.attention import Bias
 from common_jax.masks import Mask
 from tests.common_jax.attention import numpy_reference
+from tests.random_params import normal
 
 each_implementation = pytest.mark.parametrize("implementation", ["dense", "banded"])
 # Chunked attention supports no area of heads.
@@ -81,8 +82,7 @@ class Toeplitz(Bias):
         summed = np.zeros(self.numbers.shape)
         heads = np.arange(gradient.shape[1]) * (len(summed) > 1)
         places = self.places(*gradient.shape[2:])
-        for head in range(gradient.shape[1]):
-            np.add.at(summed[heads[head]], places, gradient[:, head].sum(0))
+        np.add.at(summed, (heads[:, None, None], places), gradient.sum(0))
         return summed
 
     def places(self, queries, keys):
@@ -108,13 +108,12 @@ class Table(Bias):
         return gradient.sum(axis=shared, keepdims=True)
 
 
-def toeplitz(heads, reach=3, seed=7):
-    draw = np.random.default_rng(seed).standard_normal
-    return Toeplitz(jnp.asarray(draw((heads, 2 * reach + 1)), jnp.float32))
+def toeplitz(heads, reach=3):
+    return Toeplitz(jnp.asarray(normal(heads, 2 * reach + 1, seed=7)))
 
 
-def table(*shape, seed=8):
-    return Table(jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.float32))
+def table(*shape):
+    return Table(jnp.asarray(normal(*shape, seed=8)))
 
 
 def random_valid(batch, length, seed=1):

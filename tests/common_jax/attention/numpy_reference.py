@@ -1,4 +1,4 @@
-"""The paper's Equations 2-9 as plain loops in float64, with the gradient worked out by hand.
+"""The paper's Equations 2-9 as loops over queries in float64, with the gradient worked out by hand.
 
 Written from the paper and from what a mask's fields promise, not from the code under test.
 """
@@ -6,6 +6,7 @@ Written from the paper and from what a mask's fields promise, not from the code 
 import dataclasses
 
 import numpy as np
+from scipy.special import softmax
 
 
 @dataclasses.dataclass
@@ -33,40 +34,29 @@ def attend(query, key, value, mask, bias=None, *, scale=None, cotangent=None) ->
         np.zeros((batch, heads, queries, keys)),
     )
     bias = np.broadcast_to(0.0 if bias is None else bias, answer.bias_grad.shape)
-    for b in range(batch):
-        for i in range(queries):
-            for h in range(heads):
-                area = [
-                    (n, j, key_head, value_head)
-                    for n, key_head, value_head in neighbours(h, heads, mask)
-                    for j in range(keys)
-                    if may_attend(mask, b, h, i, j)
-                ]
-                if area:
-                    one_query(answer, query, key, value, bias, (b, i, h), area, scale, cotangent)
+    for b, i, h in np.ndindex(batch, queries, heads):
+        area = [
+            (n, j, key_head, value_head)
+            for n, key_head, value_head in neighbours(h, heads, mask)
+            for j in range(keys)
+            if may_attend(mask, b, h, i, j)
+        ]
+        if not area:
+            continue
+        # Equation 9 for one query of one head, and its derivatives.
+        n, j, g, u = np.transpose(area)
+        weights = softmax(scale * key[b, j, g] @ query[b, i, h] + bias[b, h, i, j])
+        answer.out[b, i, h] = weights @ value[b, j, u]
+        answer.weights[b, h, i, n, j] = weights
+        if cotangent is None:
+            continue
+        above = np.array(cotangent[b, i, h], np.float64)
+        slopes = weights * ((value[b, j, u] - answer.out[b, i, h]) @ above)
+        answer.query_grad[b, i, h] = scale * slopes @ key[b, j, g]
+        np.add.at(answer.key_grad, (b, j, g), scale * np.outer(slopes, query[b, i, h]))
+        np.add.at(answer.value_grad, (b, j, u), np.outer(weights, above))
+        np.add.at(answer.bias_grad, (b, h, i, j), slopes)
     return answer
-
-
-def one_query(answer, query, key, value, bias, place, area, scale, cotangent) -> None:
-    """Equation 9 for one query of one head, and its derivatives."""
-    b, i, h = place
-    logits = [scale * query[b, i, h] @ key[b, j, g] + bias[b, h, i, j] for _, j, g, _ in area]
-    logits = np.array(logits)
-    weights = np.exp(logits - logits.max())
-    weights /= weights.sum()
-    for w, (n, j, _, u) in zip(weights, area, strict=True):
-        answer.out[b, i, h] += w * value[b, j, u]
-        answer.weights[b, h, i, n, j] = w
-    if cotangent is None:
-        return
-    above = np.array(cotangent[b, i, h], np.float64)
-    weight_grads = np.array([above @ value[b, j, u] for _, j, _, u in area])
-    logit_grads = weights * (weight_grads - weights @ weight_grads)
-    for w, d, (_, j, g, u) in zip(weights, logit_grads, area, strict=True):
-        answer.value_grad[b, j, u] += w * above
-        answer.key_grad[b, j, g] += scale * d * query[b, i, h]
-        answer.query_grad[b, i, h] += scale * d * key[b, j, g]
-        answer.bias_grad[b, h, i, j] += d
 
 
 def neighbours(h: int, heads: int, mask) -> list[tuple[int, int, int]]:
@@ -91,12 +81,9 @@ def neighbours(h: int, heads: int, mask) -> list[tuple[int, int, int]]:
 
 def may_attend(mask, b: int, h: int, i: int, j: int) -> bool:
     """Whether query i of head h may attend to key j, without areas of heads."""
-    query_id = None if mask.query_segments is None else np.asarray(mask.query_segments)[b, i]
-    key_id = None if mask.key_segments is None else np.asarray(mask.key_segments)[b, j]
-    if any(x is not None and not x for x in (query_id, key_id)):
-        return False
-    ids = [x for x in (query_id, key_id) if x is not None and not isinstance(x, np.bool_)]
-    if len(ids) == 2 and ids[0] != ids[1]:
+    segments = (mask.query_segments, i), (mask.key_segments, j)
+    ids = [np.asarray(own)[b, at] for own, at in segments if own is not None]
+    if not all(ids) or len({int(x) for x in ids if not isinstance(x, np.bool_)}) > 1:
         return False
     if mask.window is not None and abs(i - j) > (mask.window - 1) / 2:
         return False

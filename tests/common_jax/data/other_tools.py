@@ -15,12 +15,11 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
-import pytest
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.layouts import Layout
 from common_jax.data.tables import Table
-from common_jax.errors import UserError
+from tests.refusals import refusal
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -70,12 +69,16 @@ def zstd(content: bytes) -> bytes:
     return pyarrow.compress(content, codec="zstd", asbytes=True)
 
 
+def archive(files: Mapping[str, bytes | str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", method) as written:
+        for name, content in files.items():
+            written.writestr(name, content)
+    return data.getvalue()
+
+
 def zipped(content: bytes, name: str = "folder/member.bin") -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("__MACOSX/._x", b"")
-        archive.writestr(name, content)
-    return file.getvalue()
+    return archive({"__MACOSX/._x": b"", name: content})
 
 
 FORMATS: dict[str, Callable[[Rows], bytes]] = {
@@ -124,8 +127,5 @@ def fields(made: Table, policy: str = "error") -> list[list[str]]:
 
 
 def fails(made: Table, policy: str = "error") -> str:
-    """The message, one line, without the folder."""
-    with pytest.raises(UserError) as error:
-        fields(made, policy)
-    assert "\n" not in str(error.value)
-    return str(error.value).replace(f"{made.path.parent}/", "")
+    """The message without the folder."""
+    return refusal(fields, made, policy).replace(f"{made.path.parent}/", "")

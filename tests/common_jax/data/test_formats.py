@@ -8,20 +8,8 @@ from common_jax.bad_examples import BadExamples
 from common_jax.data.layouts import Layout
 from common_jax.errors import UserError
 from common_jax.io.files import find_files, find_stems
-from tests.common_jax.data.other_tools import (
-    COMPRESSIONS,
-    FORMATS,
-    comma_separated,
-    fails,
-    fields,
-    indented,
-    json_lines,
-    json_list,
-    parquet,
-    tab_separated,
-    table,
-    zipped,
-)
+from tests.common_jax.data import other_tools
+from tests.common_jax.data.other_tools import fails, fields, json_lines, json_list, parquet, table
 
 ROWS = [
     {"id": f"r{n}", "Label": str(n % 5), "text": f'“{n}”, "good"; é \U0001f600 line{n}'}
@@ -30,11 +18,11 @@ ROWS = [
 EXPECTED = [[row["Label"], row["text"]] for row in ROWS]
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("compression", other_tools.COMPRESSIONS)
+@pytest.mark.parametrize("format", other_tools.FORMATS)
 def test_formats_and_compressions(tmp_path, format, compression, caplog):
     caplog.set_level(logging.INFO)
-    content = COMPRESSIONS[compression](FORMATS[format](ROWS))
+    content = other_tools.COMPRESSIONS[compression](other_tools.FORMATS[format](ROWS))
     names = [f"t.{format}{compression}", f"T.{format.upper()}{compression.upper()}"]
     for name in (*names, "any") if format in ("parquet", "tsv") else names:
         made = table(tmp_path, name, content)
@@ -48,11 +36,11 @@ FORMS = {
     "t.parquet: row 3": parquet(ROWS),
     "t.jsonl:3": json_lines(ROWS),
     "t.json:3": json_lines(ROWS),
-    "t.json: [2]": indented(ROWS),
+    "t.json: [2]": other_tools.indented(ROWS),
     "t.jsonl: [2]": json_list(ROWS),
-    "t.csv:4": comma_separated(ROWS, ";", bom=True, lineterminator="\r\n"),
-    "pairs.zip:4": zipped(comma_separated(ROWS), "t.csv"),
-    "t.txt:4": tab_separated(ROWS),
+    "t.csv:4": other_tools.comma_separated(ROWS, ";", bom=True, lineterminator="\r\n"),
+    "pairs.zip:4": other_tools.zipped(other_tools.comma_separated(ROWS), "t.csv"),
+    "t.txt:4": other_tools.tab_separated(ROWS),
 }
 
 

@@ -3,7 +3,11 @@
 import concurrent.futures
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 import threading
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -68,16 +72,6 @@ def test_a_shape_is_compiled_once_for_all_threads():
     assert sorted(traces) == [(3,), (4,)]
 
 
-class Compiler(concurrent.futures.Executor):
-    """Keeps what it is given until it is run."""
-
-    def __init__(self):
-        self.jobs = []
-
-    def submit(self, function, *arguments):
-        self.jobs.append(lambda: function(*arguments))
-
-
 @pytest.mark.parametrize("rows", [1, 2, 3, 5])
 @pytest.mark.parametrize("compiled", [(1, 8), (2, 8), (4, 12)])
 def test_a_larger_program_computes_until_the_own_is_compiled(rows, compiled):
@@ -92,17 +86,18 @@ def test_a_larger_program_computes_until_the_own_is_compiled(rows, compiled):
         x = np.arange(np.prod(shape)).reshape(shape)
         return x.sum(1) + 7, program({}, {"x": x, "y": np.full((shape[0], 2), 7)})
 
-    compiler = Compiler()
+    compiler = mock.create_autospec(concurrent.futures.Executor, instance=True)
     program = BoundedProgram(total.lower, 1.0, None, compiler)
     results(compiled)
     for expected, actual in (results((rows, 6)), results((rows, 6))):
         assert np.array_equal(actual["total"][:rows], expected) and actual["layer"] == [(3,)]
-    assert traces == [compiled] and len(compiler.jobs) == 1
-    compiler.jobs[0]()
+    assert traces == [compiled] and compiler.submit.call_count == 1
+    function, *arguments = compiler.submit.call_args.args
+    function(*arguments)
     expected, actual = results((rows, 6))
     assert np.array_equal(actual["total"], expected) and traces == [compiled, (rows, 6)]
     results((rows, 13))  # longer than all
-    assert traces[2:] == [(rows, 13)] and len(compiler.jobs) == 1
+    assert traces[2:] == [(rows, 13)] and compiler.submit.call_count == 1
 
 
 MAPS = [[AttentionMap(None, 0, np.array([[0.25, 0.75]])), AttentionMap(1, 0, np.ones((1, 2)))]]
@@ -164,3 +159,52 @@ def test_answers_are_equal_by_class_and_fields():
     assert len({Translation("a"), Translation("a"), Translation("b")}) == 2
     assert Translation("a") != Sum("a") and Translation("a") != "a"
     assert Translation("a").json == Sum("a").line == '{"translation": "a"}'
+
+
+MANY_SHAPES = """
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from common_jax.deploy import memory_maps
+from common_jax.errors import UserError
+from common_jax.deploy.bounded_program import BoundedProgram
+
+
+@jax.jit
+def many_kernels(_, arrays):
+    x = arrays["x"]
+    for number in range(20):
+        x = jnp.tanh(x @ x.T @ x) / jnp.sum(x, 0, keepdims=True) + jax.nn.softmax(x * number)
+    return {"y": x}
+
+
+maps = lambda: len(memory_maps._MAPS.read_text().splitlines())
+program = BoundedProgram(many_kernels.lower, 1.0)
+run = lambda size: program({}, {"x": np.eye(size)})["y"].shape
+counts = []
+for size in range(3, 15):
+    assert run(size) == (size, size)
+    counts.append(maps())
+    if len(counts) == 2:
+        first, second = counts
+        memory_maps._LIMIT = Path(sys.argv[1])
+        memory_maps._LIMIT.write_text(str(2 * (second + 2 * (second - first))))
+print(max(counts) - first, second - first)
+"""
+
+
+FEW_KERNELS = ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the maps of a process")
+def test_programs_are_released_before_the_memory_maps_are_used_up(tmp_path):
+    env = {k: v for k, v in os.environ.items() if k not in FEW_KERNELS}
+    command = [sys.executable, "-c", MANY_SHAPES, tmp_path / "limit"]
+    printed = subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
+    most, each = map(int, printed.split())
+    assert each > 50 and most < 5 * each  # twelve programs would have eleven times as many

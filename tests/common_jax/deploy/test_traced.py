@@ -50,8 +50,6 @@ def rewrite(file, text, changed=1.0):
 
 
 class Digits(Toy):
-    """A toy with other digits in its vocabulary."""
-
     def write_vocabulary(self, folder):
         (folder / "digits.txt").write_text("abcdefghij")
 

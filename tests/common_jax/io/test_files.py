@@ -1,7 +1,6 @@
 """Lines of text files, names of files, and one-line errors for files that are not text."""
 
 import gzip
-import io
 import re
 import zipfile
 from pathlib import Path
@@ -11,18 +10,12 @@ import pytest
 from common_jax.errors import UserError
 from common_jax.io.files import find_file, names_in, read_lines
 from common_jax.io.paths import as_path, in_bucket
+from tests.common_jax.data.other_tools import archive
+from tests.refusals import refusal
 
 TEXT = "one\r\ntwo\u2028still two\x0b\x85\x1c\x0c\n\n\r\nfünf 日本😀\nlast without end"
 LINES = ["one", "two\u2028still two\x0b\x85\x1c\x0c", "", "", "fünf 日本😀", "last without end"]
 LONG = "".join(f"{n * 7919} some line\n" for n in range(20_000))
-
-
-def zipped(files, method=zipfile.ZIP_DEFLATED):
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", method) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return data.getvalue()
 
 
 def locked(data):
@@ -42,10 +35,10 @@ READ = {
     "gzip without a suffix": ("a", gzip.compress(TEXT.encode()), LINES),
     "two gzip members": ("a", gzip.compress(b"a\nb") + gzip.compress(b"c\n"), ["a", "bc"]),
     "an empty file": ("a", b"", []),
-    "zip": ("a.zip", zipped(FOLDER), LINES),
-    "zip without a suffix": ("a", zipped(FOLDER, zipfile.ZIP_STORED), LINES),
-    "a long text in zip": ("a.zip", zipped({"b.txt": LONG}), LONG.splitlines()),
-    "zip of another name": ("a.zip", zipped({"a.csv": b"x"}), ["x"]),
+    "zip": ("a.zip", archive(FOLDER), LINES),
+    "zip without a suffix": ("a", archive(FOLDER, zipfile.ZIP_STORED), LINES),
+    "a long text in zip": ("a.zip", archive({"b.txt": LONG}), LONG.splitlines()),
+    "zip of another name": ("a.zip", archive({"a.csv": b"x"}), ["x"]),
 }
 
 
@@ -76,13 +69,13 @@ def damages(data):
 
 
 GZIP = gzip.compress(LONG.encode(), mtime=0)
-ZIP = zipped({"a.txt": LONG})
+ZIP = archive({"a.txt": LONG})
 REFUSED = [
     ("a", b"ok\nf\xfcnf\n", r"a:2: not UTF-8 \(byte 0xfc after 1 bytes\)"),
-    ("a.zip", zipped({"a/": b""}), "a.zip: no file in it"),
+    ("a.zip", archive({"a/": b""}), "a.zip: no file in it"),
     (
         "a.zip",
-        locked(zipped({"a.txt": b"secret"})),
+        locked(archive({"a.txt": b"secret"})),
         r"a.zip: a\.txt in it .*password",
     ),
     *(("a.gz", d, "a.gz:.* gzip data is damaged or cut off") for d in damages(GZIP)),
@@ -94,9 +87,7 @@ def test_errors_name_the_place(tmp_path):
     for name, data, message in REFUSED:
         path = tmp_path / name
         path.write_bytes(data)
-        with pytest.raises(UserError, match=f"^{re.escape(str(tmp_path))}/{message}") as error:
-            list(read_lines(path))
-        assert "\n" not in str(error.value)
+        assert re.match(message, refusal(list, read_lines(path)).replace(f"{tmp_path}/", ""))
     with pytest.raises(UserError, match="none: No such file"):
         list(read_lines(tmp_path / "none"))
     with pytest.raises(UserError, match="Is a directory"):

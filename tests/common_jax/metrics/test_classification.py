@@ -6,17 +6,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common_jax.metrics.classification import (
-    best_labels,
-    calibration,
-    confusion,
-    count_of,
-    decided_by_ties,
-    equal_proportions,
-    log_odds,
-    right_ranked,
-    wilson_interval,
-)
+from common_jax.metrics import classification
+from common_jax.metrics.classification import count_of, equal_proportions, log_odds, wilson_interval
 
 
 @st.composite
@@ -66,19 +57,19 @@ def test_a_tie_counts_as_its_chance_in_any_order_of_rows(rows, random):
         shares.append(sum(tied) / len(tied))
     for _ in range(2):
         questions, scores, right = (np.array(column) for column in zip(*rows, strict=True))
-        ranked = right_ranked(scores, right, questions)
+        ranked = classification.right_ranked(scores, right, questions)
         assert ranked.tolist() == shares
         random.shuffle(rows)
-    assert decided_by_ties(ranked) == np.mean([0 < share < 1 for share in shares])
+    assert classification.decided_by_ties(ranked) == np.mean([0 < share < 1 for share in shares])
 
 
 def test_equally_probable_labels_share_an_example():
     logits = np.array([[2.0, 5, 5], [1, 1, 1], [0, 9, 3], [np.nan, 1, 2]])
-    chances = best_labels(logits)
+    chances = classification.best_labels(logits)
     third = 1 / 3
     assert chances.tolist() == [[0, 0.5, 0.5], [third] * 3, [0, 1, 0], [0] * 3]
     expected = [[0, 0, 0], [0, 1.5, 0.5], [third] * 3]
-    assert confusion(np.array([1, 2, 1, 0]), chances).tolist() == expected
+    assert classification.confusion(np.array([1, 2, 1, 0]), chances).tolist() == expected
     assert [count_of(7.0), count_of(2 / 3), count_of(0.0)] == [7, 0.666667, 0]
     assert type(count_of(7.0)) is int
 
@@ -98,7 +89,7 @@ def test_calibration_is_the_weighted_gap_of_the_bins():
     random = np.random.default_rng(0)
     confidences = np.append(random.uniform(0.3, 1, 200), [1.0, 0.1])
     right = random.random(202) < confidences
-    error, bins = calibration(confidences, right)
+    error, bins = classification.calibration(confidences, right)
     expected = []
     for low in range(10):
         chosen = [

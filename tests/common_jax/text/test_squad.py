@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from common_jax.bad_examples import BadExamples
 from common_jax.errors import UserError
 from common_jax.text.squad import Answer, Question, Squad, locate, read_squad, read_squad_dataset
+from tests.refusals import refusal
 
 HARBOUR = "The ferry to Ashby leaves at 7:43. “Who leaves?” – the ferry."
 MILL = "Zoë’s mill 🏭 was built in 1743.\nIt was rebuilt in 1801."
@@ -76,11 +77,8 @@ def of_file(folder, content, policy="error"):
 
 
 def says(folder, content, policy="error") -> str:
-    """The message, one line, without the folder."""
-    with pytest.raises(UserError) as error:
-        of_file(folder, content, policy)
-    assert "\n" not in str(error.value)
-    return str(error.value).replace(f"{folder}/", "")
+    """The message without the folder."""
+    return refusal(of_file, folder, content, policy).replace(f"{folder}/", "")
 
 
 INDENTED = json.dumps(GOOD, ensure_ascii=False, indent=1).encode()
@@ -98,9 +96,6 @@ INDENTED = json.dumps(GOOD, ensure_ascii=False, indent=1).encode()
 def test_reads_plain_and_gzipped(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     assert read_squad(tmp_path / name, BadExamples("error")) == READ
-    for question in READ.questions:
-        for answer in question.answers:
-            assert READ.contexts[question.context].startswith(answer.text, answer.start)
 
 
 @pytest.mark.parametrize(
@@ -250,10 +245,8 @@ CONTEXT = "Zoë 😀 wohnt in Köln.\r\nDas heißt „Ecke“, „Ecke“."
 @pytest.mark.parametrize("text", ["Köln", "  Köln\t", "😀", "Zoë", "heißt „"])
 def test_a_text_that_stands_once_is_taken_there(text, counted):
     """Whatever its start is: in bytes, in units of UTF-16, from 1."""
-    plain = text.strip()
-    start = CONTEXT.index(plain)
-    found = text if text in CONTEXT else plain
-    assert locate(text, counted, CONTEXT) == Answer(found, CONTEXT.index(found)) and start >= 0
+    found = text if text in CONTEXT else text.strip()
+    assert locate(text, counted, CONTEXT) == Answer(found, CONTEXT.index(found))
 
 
 TEXT = st.text(st.sampled_from("aäe\u0308\n\r😀각 ."), max_size=12)

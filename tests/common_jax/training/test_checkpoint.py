@@ -2,8 +2,10 @@
 
 import copy
 import dataclasses
+import itertools
 import json
 import math
+import os
 import re
 import shutil
 
@@ -64,12 +66,10 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def run(saved, tmp_path):
-    """A copy of it."""
     return shutil.copytree(saved, tmp_path / "run")
 
 
 def shapes_of(state):
-    """Its shapes, types and shardings."""
     shape_of = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding)
     return jax.tree.map(shape_of, state)
 
@@ -269,3 +269,52 @@ def test_any_number_is_better_than_none():
         assert comparable_score({name: math.nan}, name) == comparable_score({}, name) == -math.inf
         scores = [comparable_score({name: value}, name) for value in (worse, better)]
         assert -math.inf < scores[0] < scores[1]
+
+
+def replaced(path, make):
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    make(path)
+
+
+def damages(step):
+    """Ways to damage a step's folder: (function, text in the error message)."""
+    halve = lambda path: os.truncate(path, path.stat().st_size // 2)
+    empty = lambda path: os.truncate(path, 0)
+    kinds = itertools.cycle((halve, empty, os.unlink, lambda path: replaced(path, os.mkdir)))
+    for path, kind in zip(sorted(checksums.files_in(step)), kinds, strict=False):
+        name = path.relative_to(step).as_posix()
+        for damage in (flip, kind):
+            yield lambda s, n=name, damage=damage: damage(s / n), name
+    fewer = json.loads((step / checksums.NAME).read_text())
+    fewer["files"].popitem()
+    for text in ("{x", "{}", json.dumps(fewer)):
+        yield lambda s, text=text: (s / checksums.NAME).write_text(text), checksums.NAME
+    array = str(min(checksums.files_in(step / "state" / "d")).relative_to(step))
+    yield lambda s: (s / array).write_bytes(b"x" * 10_000), array
+    yield lambda s: replaced(s, os.mkdir), "an empty folder"
+    yield lambda s: replaced(s, lambda path: path.write_text("50")), "a file, not a folder"
+    for item in ("state", "position", "metrics"):
+        yield lambda s, item=item: shutil.rmtree(s / item), item
+
+
+@pytest.mark.slow
+def test_every_damage_is_reported_and_the_step_before_restored(saved, abstract, tmp_path, caplog):
+    cases = [*damages(saved / "checkpoints" / "8")]
+    assert len(cases) >= 30
+    for number, (do, message) in enumerate(cases):
+        run = shutil.copytree(saved, tmp_path / f"{number}")
+        do(run / "checkpoints" / "8")
+        caplog.clear()
+        require_set_aside(reopen(run), run, abstract, message, "8", caplog)
+        shutil.rmtree(run)
+
+
+def test_a_folder_that_goes_away(tmp_path):
+    checkpoints = reopen(tmp_path / "run")
+    checkpoints.save(make_state(1), 1, (0, 1), None)
+    checkpoints.wait()
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").write_text("")
+    with pytest.raises(UserError, match="cannot be written: Not a directory; nothing is saved yet"):
+        checkpoints.save(make_state(2), 2, (0, 2), None)
+    checkpoints.close()

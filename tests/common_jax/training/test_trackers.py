@@ -1,7 +1,13 @@
-"""Which trackers a run feeds, and what they get after outages (real packages: tests/nightly)."""
+"""Which trackers a run feeds, and what they get after outages; slow: with their real packages."""
 
 import importlib.util
 import json
+import os
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +22,7 @@ from common_jax.training.identity import identity, result_fields
 from common_jax.training.log import MetricsLog, require_trackers
 from common_jax.training.run_folder import RunFolder
 from tests.launch.commands import fails, toy_config
+from tests.launch.tiny_runs import ROOT
 from tests.toy import ToyConfig, changed
 
 REMOTE = [name for name in TRACKERS if name != "tensorboard"]
@@ -146,11 +153,7 @@ class Service:
         if self.away:
             raise ConnectionError("away")
 
-    def set_away(self, away):
-        self.away = away
-
     def line(self, step, **values):
-        """Adds a line to the log."""
         with (self.folder / "metrics.jsonl").open("a") as file:
             print(json.dumps({"step": step, **values}), file=file)
 
@@ -180,7 +183,7 @@ def test_a_server_that_is_away_at_first_gets_all_at_a_later_validation(service):
         lambda: service.line(1, loss=1.0, note=None),
         lambda: service.line(1, split="dev", accuracy=50.0),
         lambda: service.line(2, loss=0.5),
-        lambda: service.set_away(False),
+        lambda: setattr(service, "away", False),
         lambda: service.line(2, split="dev", accuracy=60.0),
         lambda: service.line(3, loss=0.25),
     )
@@ -194,7 +197,9 @@ def test_a_server_that_is_away_at_first_gets_all_at_a_later_validation(service):
 def test_a_process_that_ended_goes_on_in_the_same_record_with_what_it_lacks(service):
     lines = (lambda: service.line(1, loss=1.0), lambda: service.line(1, split="dev", loss=2.0))
     with pytest.raises(ConnectionError):
-        service.follow(*lines, lambda: service.set_away(True), lambda: service.line(2, loss=3.0))
+        service.follow(
+            *lines, lambda: setattr(service, "away", True), lambda: service.line(2, loss=3.0)
+        )
     service.away = False
     service.line(2, resumed_from=2)
     service.line(3, loss=4.0)
@@ -251,3 +256,154 @@ def test_a_process_delays_nothing_and_is_one_warning(
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert len(started) == starts and len(warnings) == bool(warning)
     assert all(text.startswith(f"mlflow: {warning}") for text in warnings)
+
+
+def needs(name):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"needs the extra {name}")
+
+
+@pytest.fixture
+def services(tmp_path, monkeypatch):
+    """Each tracker writes to a folder of its own, without a server."""
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlflow").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+
+
+def leveldb_records(path):
+    """The records of a file in LevelDB's log format, after a header of 7 bytes: in blocks of 32 KiB
+    a checksum, a length, and a type (1: complete; 2, 3, 4: first, middle, last part)."""
+    content, at, record = path.read_bytes(), 7, b""
+    while at + 7 <= len(content):
+        length, part = struct.unpack("<HB", content[at + 4 : at + 7])
+        if 32768 - at % 32768 < 7 or not part:
+            at += 32768 - at % 32768
+            continue
+        record += content[at + 7 : at + 7 + length]
+        at += 7 + length
+        if part in (1, 4):
+            yield record
+            record = b""
+
+
+def wandb_rows(tmp_path):
+    """Per run id, (step, name, value) of all its offline folders, oldest first."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    rows = {}
+    for file in sorted(tmp_path.rglob("offline-run-*/*.wandb")):
+        records = [Record.FromString(record) for record in leveldb_records(file)]
+        (run,) = {r.run.run_id for r in records if r.WhichOneof("record_type") == "run"}
+        for record in records:
+            items = {
+                i.key or i.nested_key[0]: json.loads(i.value_json) for i in record.history.item
+            }
+            numbers = {k: v for k, v in items.items() if not k.startswith("_")}
+            rows.setdefault(run, []).extend((items["_step"], k, v) for k, v in numbers.items())
+    return rows
+
+
+def trackio_rows(tmp_path):
+    (file,) = (tmp_path / "trackio").glob("*.db")
+    rows = {}
+    with sqlite3.connect(file) as database:
+        for run, step, metrics in database.execute("SELECT run_name, step, metrics FROM metrics"):
+            rows.setdefault(run, []).extend((step, *item) for item in json.loads(metrics).items())
+    return rows
+
+
+def mlflow_rows(tmp_path):
+    rows = {}
+    for file in (tmp_path / "mlflow").rglob("metrics/**/*"):
+        run, _, *name = file.relative_to(tmp_path / "mlflow").parts[1:]
+        for line in file.read_text().splitlines() if file.is_file() else ():
+            _, value, step = line.split()
+            rows.setdefault(run, []).append((int(step), "/".join(name), float(value)))
+    return rows
+
+
+ROWS = {"wandb": wandb_rows, "trackio": trackio_rows, "mlflow": mlflow_rows}
+
+
+KILLED = """
+import os, signal, sys
+from common_jax.training.log import MetricsLog
+from common_jax.training.run_folder import RunFolder
+log = MetricsLog(RunFolder(sys.argv[2]), 0, [sys.argv[1]], {"train.steps": 8, "data.dir": "a"})
+for step in (2, 4):
+    log.write(step, {"loss": step / 4})
+log.write(4, {"split": "dev", "accuracy": 50.0})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REMOTE)
+def test_a_killed_and_resumed_run_is_one_record(name, services, tmp_path):
+    """After SIGKILL the tracker's process sends what the log has; steps that the resumed run
+    repeats are sent once, and the others follow."""
+    needs(name)
+    run = tmp_path / "run"
+    run.mkdir()
+    command = [sys.executable, "-c", KILLED, name, str(run)]
+    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert killed.returncode == -signal.SIGKILL
+    log = MetricsLog(RunFolder(run), 2, (name,), CONFIG)
+    for step in (4, 6):
+        log.write(step, {"loss": step / 4})
+        log.write(step, {"split": "dev", "accuracy": 12.5 * step})
+    RunFolder(run).result_file.write_text(json.dumps({"steps": 6, **RESULT}))
+    log.close()
+    log._trackers[0]._process.wait(60)
+    ((record, rows),) = ROWS[name](tmp_path).items()
+    stored = json.loads((run / "trackers" / name / "record.json").read_text())
+    assert stored["id"] in record or name == "mlflow"
+    assert sorted(rows) == [
+        *[(2, "train/loss", 0.5), (4, "dev/accuracy", 50.0), (4, "train/loss", 1.0)],
+        *[(6, "dev/accuracy", 75.0), (6, "final/dev/accuracy", 75.0)],
+        *[(6, "final/test/accuracy", 70.0), (6, "train/loss", 1.5)],
+    ]
+    if name == "wandb":
+        assert len([*tmp_path.rglob("offline-run-*/*.wandb")]) == 2
+        assert [step for step, *_ in rows] == sorted(step for step, *_ in rows)
+    if name == "mlflow":
+        config = {p.name: p.read_text() for p in (tmp_path / "mlflow").glob("*/*/params/*")}
+        assert config == {"train.steps": "8", "data.dir": "a"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answers", [False, True], ids=["away", "accepts without answering"])
+@pytest.mark.parametrize("name", REMOTE)
+def test_a_server_that_is_away_is_one_warning(
+    name, answers, services, tmp_path, monkeypatch, caplog
+):
+    """Without answers the end of the run takes five seconds at most."""
+    needs(name)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1] if answers else 9}"
+        for variable, value in {
+            "MLFLOW_TRACKING_URI": address,
+            "TRACKIO_SERVER_URL": f"{address}?write_token=x",
+            "WANDB_BASE_URL": address,
+            "WANDB_API_KEY": "a" * 40,
+            "WANDB_MODE": "online",
+        }.items():
+            monkeypatch.setenv(variable, value)
+        log = MetricsLog(RunFolder(tmp_path), 0, (name,), CONFIG)
+        began = time.monotonic()
+        for step in range(1000):
+            log.write(step, {"loss": 1.0})
+        assert time.monotonic() - began < 2
+        began = time.monotonic()
+        log.close()
+        assert time.monotonic() - began < 5
+        log._trackers[0]._process.wait(60)
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert warning.startswith(f"{name}: ") and warning.endswith("output.log)")
+    assert "\n" not in warning
+    if name != "mlflow":  # the others store them on this machine
+        ((_, rows),) = ROWS[name](tmp_path).items()
+        assert rows == [(step, "train/loss", 1.0) for step in range(1000)]

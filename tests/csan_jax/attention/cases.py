@@ -143,14 +143,6 @@ def padded_and_packed():
     return x, ids, places
 
 
-IDENTITY = {"kernel": np.eye(DIM, dtype=np.float32), "bias": np.zeros(DIM, np.float32)}
-
-
-def with_out_of_the_heads(params):
-    """The parameters with W_O as the identity: the output is the concatenation of the heads'."""
-    return {**params, "out": IDENTITY}
-
-
 def constant(params, name, bias):
     """The parameters with which the layer `name` returns the same values for every input."""
     own = params[name]

@@ -17,22 +17,8 @@ from csan_jax.attention.neighbor import Neighbor
 from csan_jax.attention.relative import Relative
 from csan_jax.config import ModelConfig
 from tests import random_params
-from tests.csan_jax.attention import numpy_reference
-from tests.csan_jax.attention.cases import (
-    DIM,
-    HEADS,
-    LENGTHS,
-    PLAIN,
-    SENTENCES,
-    SETTINGS,
-    SYSTEMS,
-    System,
-    apply,
-    constant,
-    padded,
-    padded_and_packed,
-    with_out_of_the_heads,
-)
+from tests.csan_jax.attention import cases, numpy_reference
+from tests.csan_jax.attention.cases import DIM, HEADS, LENGTHS, SETTINGS, SYSTEMS, System, constant
 from tests.gradcheck import assert_slopes
 
 FURTHER = {
@@ -42,18 +28,18 @@ FURTHER = {
     "no local head": System(Localness(local_heads=0, centre="own", window="fixed")),
     "own position": System(Localness(local_heads=HEADS, centre="own", window="fixed", width=3.0)),
 }
-ALL = {"plain": PLAIN, **SYSTEMS, **FURTHER}
+ALL = {"plain": cases.PLAIN, **SYSTEMS, **FURTHER}
 each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 
 
 @pytest.mark.parametrize("system", ALL.values(), ids=ALL)
 def test_sentences_have_the_oracles_outputs_and_weights(system):
     """Padded, and packed in one row; positions outside of a sentence have no weight."""
-    x, ids, places = padded_and_packed()
+    x, ids, places = cases.padded_and_packed()
     out, weights = system.run(system.parameters, x, ids)
     exact = random_params.exact(system.parameters)
     rest = np.array(weights)[:, :, :, 0] if system.has_weights else None
-    for sentence, (row, own) in zip(SENTENCES * 2, places, strict=True):
+    for sentence, (row, own) in zip(cases.SENTENCES * 2, places, strict=True):
         want, want_weights = system.oracle(sentence.astype(np.float64), exact)
         np.testing.assert_allclose(out[row, own], want, atol=1e-5, rtol=1e-5)
         if system.has_weights:
@@ -64,7 +50,7 @@ def test_sentences_have_the_oracles_outputs_and_weights(system):
 
 @each_system
 def test_gradients_are_the_oracles_slopes(system):
-    params, (x, valid) = system.parameters, padded()
+    params, (x, valid) = system.parameters, cases.padded()
     cotangent = np.random.default_rng(1).normal(size=x.shape) * valid[..., None]
     _, gradients = system.gradients(params, x, valid, cotangent)
 
@@ -96,15 +82,16 @@ def test_dropped_weights_have_no_relative_value_either():
     settings = dataclasses.replace(SETTINGS, attention_dropout=0.5)
     system = System(Relative(distance=2), settings)
     run = jax.jit(
-        lambda params, x, valid: apply(
+        lambda params, x, valid: cases.apply(
             system, params, x, valid, train=True, rngs={"dropout": jax.random.key(0)}
         )
     )
-    params = with_out_of_the_heads(system.parameters)
+    identity = {"kernel": np.eye(DIM, dtype=np.float32), "bias": np.zeros(DIM, np.float32)}
+    params = {**system.parameters, "out": identity}  # the output is that of the heads
     rows, number = params["relative_values"], np.float32([1.0, 2.0, -3.0])
     tables = {**constant(params, "value", 0.0), "relative_values": rows * 0 + number}
     values = constant({**params, "relative_values": rows * 0}, "value", np.tile(number, HEADS))
-    x, valid = padded()
+    x, valid = cases.padded()
     a, b = (np.asarray(run(params, x, valid))[valid] for params in (tables, values))
     np.testing.assert_allclose(a, b, atol=1e-5)
     assert np.abs(a - np.tile(number, HEADS)).max() > 0.1

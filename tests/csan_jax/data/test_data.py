@@ -35,21 +35,16 @@ def pairs_of(data, split):
 def train_pairs(data: TranslationData) -> list[tuple[str, str]]:
     """The training text as in the batches, in corpus order; rows have the end symbol and
     padding."""
-    pairs = {}
-    for batch in data.train_batches().epoch(0):
-        for index, source, target in zip(*batch.values(), strict=True):
-            if index < 0:
-                assert not source.any() and not target.any()
-                continue
-            texts = []
-            for row, subwords in (source, data.source_subwords), (target, data.target_subwords):
-                length = np.count_nonzero(row)
-                assert row[length - 1] == 1 and not row[length:].any()
-                texts += subwords.decode([row[: length - 1]])
-            assert index not in pairs
-            pairs[int(index)] = tuple(texts)
-    assert sorted(pairs) == list(range(len(pairs)))
-    return [pairs[index] for index in sorted(pairs)]
+    texts = []
+    for side, subwords in ("source", data.source_subwords), ("target", data.target_subwords):
+        batches = data.train_batches()
+        assert not any(batch[side][batch["index"] < 0].any() for batch in batches.epoch(0))
+        rows = [row[side] for row in corpora.rows_of(batches)]
+        lengths = [np.count_nonzero(row) for row in rows]
+        for row, length in zip(rows, lengths, strict=True):
+            assert row[length - 1] == 1 and not row[length:].any()
+        texts.append(subwords.decode([r[: n - 1] for r, n in zip(rows, lengths, strict=True)]))
+    return [*zip(*texts, strict=True)]
 
 
 @pytest.mark.parametrize("joint", [True, False])

@@ -14,13 +14,8 @@ from common_jax.training.identity import result_fields
 from csan_jax.config import Config, DataConfig
 from csan_jax.data.sources import source_of, undo_escapes
 from tests.common_jax.data import phrasebook
-from tests.families.data.corpora import (
-    dropped,
-    fails,
-    translation,
-    translation_config,
-    write_pairs,
-)
+from tests.families.data import corpora
+from tests.families.data.corpora import translation, translation_config, write_pairs
 
 
 def read(config, split="train", policy="error"):
@@ -131,7 +126,7 @@ def test_bad_records_are_reported(tfds):
     assert ("zwei Zeilen", "two lines") in pairs and len(pairs) == 77
     assert {kind: len(first) for kind, first in bad.items()} == {"not UTF-8": 1, "empty source": 2}
     data = translation(tfds, **broken, on_bad_example="skip")
-    assert dropped(data, "test") == {"empty target": 1}
+    assert corpora.dropped(data, "test") == {"empty target": 1}
     assert len(data.sources("test")) == len(data.references("test")) == 24
 
 
@@ -147,7 +142,7 @@ def test_bad_records_are_reported(tfds):
     ],
 )
 def test_what_a_dataset_does_not_have_is_named(tfds, changes, message):
-    assert message in fails("csan", tfds, **TFDS | changes)
+    assert message in corpora.fails("csan", tfds, **TFDS | changes)
 
 
 PIECES = ["&apos;", "&quot;", "&lt;", "&gt;", "&#91;", "&#93;", "&#124;", "&amp;", "&", ";", "#"]

@@ -1,6 +1,8 @@
 """Files as people have them are prepared as each family's own files are (formats and compressions:
-tests/common_jax/data/test_formats.py)."""
+tests/common_jax/data/test_formats.py); an example that cannot be read, or has no text or label, is
+an error in one line that names its place, or skipped, counted and reported."""
 
+import functools
 import gzip
 import json
 import logging
@@ -14,40 +16,20 @@ from common_jax.data.corpus import Corpus
 from common_jax.errors import UserError
 from common_jax.training.config import parse
 from launch.predict.records import file_records
-from tests.common_jax.data.other_tools import (
-    comma_separated,
-    copied,
-    indented,
-    json_lines,
-    parquet,
-    prepared_folders,
-    tab_separated,
-)
+from tests.common_jax.data import other_tools
+from tests.common_jax.data.other_tools import comma_separated, indented, json_lines, parquet
 from tests.families.data import corpora
-from tests.families.data.corpora import (
-    LABELLED,
-    NAMES,
-    PAIRS,
-    PREPARED,
-    QUESTIONS,
-    SPLITS,
-    TITLES,
-    dropped,
-    fails,
-    squad,
-    translation,
-)
+from tests.families.data.corpora import LABELLED, NAMES, PAIRS, PREPARED, QUESTIONS, TITLES, squad
 
 
-def files_of(pattern, write, rows, count=3):
-    """The files of a name, or of a pattern, whose numbers have one digit or two."""
+def write_files(folder, pattern, write, rows):
+    """The file of a name, or those of a pattern, whose numbers have one digit or two."""
     if "*" not in pattern:
-        return {pattern: write(rows)}
-    parts = np.array_split(np.arange(len(rows)), count)
-    return {
-        pattern.replace("*", f"{number}-of-{count}"): write([rows[n] for n in part])
-        for number, part in enumerate(parts, start=8)
-    }
+        (folder / pattern).write_bytes(write(rows))
+        return
+    for number, part in enumerate(np.array_split(np.arange(len(rows)), 3), start=8):
+        file = folder / pattern.replace("*", f"{number}-of-3")
+        file.write_bytes(write([rows[n] for n in part]))
 
 
 def wmt(pairs):
@@ -226,7 +208,7 @@ LAYOUTS = {
         "hub-8-of-3.parquet: labels by number: 0 = entailment, 1 = neutral, 2 = contradiction",
     ),
     "MultiNLI's own text": (
-        *("snli", tab_separated, WITHOUT_TABS, "multinli_1.0_train.txt", {}, ""),
+        *("snli", other_tools.tab_separated, WITHOUT_TABS, "multinli_1.0_train.txt", {}, ""),
     ),
     "labels in another order": (
         *("snli", lambda rows: parquet(rows, {"label": REVERSED})),
@@ -266,13 +248,8 @@ NATIVE = {
     "snli": ("attconv", json_lines, OWN_SNLI, "snli.jsonl", {}, {"labelled '-'": 3}),
     "yelp": ("attconv", json_lines, YELP, "y.json", TEXTS, {}),
     "articles": ("attconv", one, squad(), "own.json", RANKING, {}),
-    "wikiqa": ("attconv", tab_separated, OWN_WIKIQA, "WikiQA-train.tsv", RANKING, {}),
+    "wikiqa": ("attconv", other_tools.tab_separated, OWN_WIKIQA, "WikiQA-train.tsv", RANKING, {}),
 }
-
-
-def write_files(folder, pattern, write, rows):
-    for name, content in files_of(pattern, write, rows).items():
-        (folder / name).write_bytes(content)
 
 
 def words_of(digests):
@@ -287,7 +264,7 @@ def natives(tmp_path_factory):
         folder = tmp_path_factory.mktemp(key)
         write_files(folder, name, write, rows)
         data = PREPARED[family](folder, name, **options)
-        assert dropped(data, "dev") == expected
+        assert corpora.dropped(data, "dev") == expected
         digests[key] = data.digests()
     return digests
 
@@ -301,7 +278,7 @@ def test_a_layout_is_prepared_as_the_familys_own_files(layout, natives, tmp_path
     data = PREPARED[family](tmp_path, name, **options)
     parts = words_of if {native, layout} & {*WORDS_ONLY} else dict
     assert parts(data.digests()) == parts(natives[native])
-    assert dropped(data, "dev") == expected
+    assert corpora.dropped(data, "dev") == expected
     assert said in caplog.text
 
 
@@ -317,28 +294,24 @@ PAIR_LAYOUTS = {
 def test_tables_of_pairs_are_prepared_as_parallel_files(layout, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     corpora.write_parallel(tmp_path)
-    native = translation(tmp_path).digests()
+    translation = functools.partial(corpora.translation, tmp_path)
+    native = translation().digests()
     write, pattern, name = PAIR_LAYOUTS[layout]
-    for split, pairs in SPLITS.items():
+    for split, pairs in corpora.SPLITS.items():
         write_files(tmp_path, pattern.format(split), write, pairs)
-    names = {split: (name or pattern).format(split) for split in SPLITS}
-    assert translation(tmp_path, **names).digests() == native
-    assert translation(tmp_path).digests() == native  # beside tables of the same stem
+    names = {split: (name or pattern).format(split) for split in corpora.SPLITS}
+    assert translation(**names).digests() == native
+    assert translation().digests() == native  # beside tables of the same stem
     if layout == "WMT of the hub":
         columns = "source = translation.en, target = translation.de"
         assert f"train-8-of-3.parquet: columns as in WMT: {columns}" in caplog.text
         paths = "source=translation.de,target=translation.en"
-        by_path = translation(tmp_path, **names, columns=paths)
-        turned = translation(tmp_path, **names, source_language="de", target_language="en")
+        by_path = translation(**names, columns=paths)
+        turned = translation(**names, source_language="de", target_language="en")
         assert by_path.digests() == turned.digests() != native
-
-
-def test_parallel_files_by_a_pattern(tmp_path):
-    corpora.write_parallel(tmp_path)
-    native = translation(tmp_path).digests()
     for number, part in ((2, PAIRS[:80]), (10, PAIRS[80:200])):
         corpora.write_pairs(tmp_path, f"part{number}", part)
-    assert translation(tmp_path, train="part*").digests() == native
+    assert translation(train="part*").digests() == native  # parallel files by a pattern
 
 
 def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
@@ -373,8 +346,8 @@ def test_a_table_that_is_refused_is_one_line_and_nothing_is_written(
         content = ENDINGS[name.rpartition(".")[2]](content)
     (tmp_path / name).write_bytes(content)
     key = "name" if family == "attconv" else "train"
-    assert fails(family, tmp_path, **{key: name}, **options).startswith(message)
-    assert not prepared_folders(tmp_path / "cache")
+    assert corpora.fails(family, tmp_path, **{key: name}, **options).startswith(message)
+    assert not other_tools.prepared_folders(tmp_path / "cache")
 
 
 def no_ids(questions=QUESTIONS):
@@ -404,8 +377,8 @@ def test_questions_of_two_files_without_ids_are_distinct(names, first, tmp_path)
 def test_questions_of_two_files_with_equal_ids_are_refused(tmp_path):
     corpora.write_squad(tmp_path, "train.json", "dev.json", "s0.json", "s1.json")
     message = "json 'a': an id that an earlier question has"
-    assert fails("qanet", tmp_path, train="s*.json").startswith(f"s1.{message}")
-    assert message in fails("qanet", tmp_path, dev="s0.json,s0.json")
+    assert corpora.fails("qanet", tmp_path, train="s*.json").startswith(f"s1.{message}")
+    assert message in corpora.fails("qanet", tmp_path, dev="s0.json,s0.json")
     other = [(context, f"{n}x", *more) for context, n, *more in QUESTIONS]
     corpora.write_squad(tmp_path, "s1.json", questions=other)
     assert corpora.reading(tmp_path, train="s0.json,s1.json").split_sizes()["train"][0] > 4
@@ -442,7 +415,7 @@ def test_an_answer_that_occurs_several_times_needs_a_position(tmp_path):
     rows = [{"context": c, "question": q, "answers": t} for c, _, q, t in QUESTIONS[:2]]
     (tmp_path / "t.jsonl").write_bytes(json_lines([*rows, {**rows[0], "answers": ["in"]}]))
     message = "t.jsonl:3.answers[0]: answer without an answer_start, and several times"
-    assert message in fails("qanet", tmp_path, train="t.jsonl", dev=copied(tmp_path, "t.jsonl"))
+    assert message in corpora.fails("qanet", tmp_path, name="t.jsonl")
 
 
 def test_languages_of_a_config_file_are_those_of_the_paths(tmp_path):
@@ -453,3 +426,154 @@ def test_languages_of_a_config_file_are_those_of_the_paths(tmp_path):
     assert (config.source_language, config.target_language) == ("de", "en")
     with pytest.raises(UserError, match=r"^data\.train=w\.parquet: name its languages"):
         parse("configs/csan/multi30k_small.py", given)
+
+
+def parallel(split, pairs, encoding="utf-8"):
+    """The files of a split, in which another encoding is that of the additional pairs."""
+    own, files = set(corpora.SPLITS[split]), {}
+    for side, language in enumerate(("en", "de")):
+        lines = [f"{p[side]}\n".encode("utf-8" if p in own else encoding) for p in pairs]
+        files[f"{split}.{language}"] = b"".join(lines)
+    return files
+
+
+def inserted(split, *pairs):
+    own = corpora.SPLITS[split]
+    return [*own[:4], *pairs, *own[4:]]
+
+
+BAD_LINES = {3: "no tab", 7: "\tno source", 9: "no target\t", 10: "", 12: "none\t\tx", 15: "a\\tb"}
+
+
+def bad_table():
+    lines = [f"{source}\t{target}\tx" for source, target in PAIRS]
+    for at, line in BAD_LINES.items():
+        lines.insert(at, line)
+    return gzip.compress("".join(f"{line}\n" for line in lines).encode())
+
+
+NULLS = [{"translation": {"de": None, "en": "a"}}, {"translation": None}]
+
+NULLS += [{"translation": {"en": "", "de": "x"}}]
+
+WMT = [*wmt(PAIRS[:200]), *NULLS]
+
+WMT_DROPPED = {"unreadable": 2, "empty source": 1}
+
+
+def pairs(labels):
+    return [{"label": label, "premise": "a b", "hypothesis": "c d"} for label in labels]
+
+
+MIXED = pairs(["neutral", "2", ""])
+
+MIXED_DROPPED = {"none of data.labels=" + ",".join(NAMES): 1, "no label": 1}
+
+UNLABELLED = pairs(["neutral", "-1", "-", "", " ", "neutral"])
+
+NO_LABEL_DROPPED = {"labelled '-'": 2, "no label": 2}
+
+GOOD = '{"stars": 4, "text": "Good soup."}\n'
+
+
+# The family, files beside its own, options, the message's beginning, the split, the number of its
+# remaining examples, and the skipped ones.
+CASES = {
+    **{
+        kind: (
+            *("csan", parallel("train", inserted("train", pair)), {}),
+            f"train.{'de' if kind == 'empty target' else 'en'}:5: {kind}; ",
+            *("train", 200, {kind: 1}),
+        )
+        for kind, pair in {
+            "empty source": ("", "ja"),
+            "empty target": ("yes", " \t"),
+            "both sides empty": ("", ""),
+        }.items()
+    },
+    "empty source of dev": (
+        *("csan", parallel("dev", inserted("dev", ("", "ja"))), {}),
+        *("dev.en:5: empty source; ", "dev", 20, {"empty source": 1}),
+    ),
+    "Latin-1": (
+        *("csan", parallel("train", inserted("train", ("for", "für")), "latin-1"), {}),
+        *("train.de:5: not UTF-8; ", "train", 200, {"not UTF-8": 1}),
+    ),
+    "lines of a table": (
+        *("csan", {"all.tsv.gz": bad_table()}, {"train": "all.tsv", "columns": "1,2"}),
+        *("all.tsv.gz:4: 1 columns where 2 are needed", "train", 256),
+        {"1 columns where 2 are needed": 3, "empty source": 1, "empty target": 2},
+    ),
+    "nulls in parquet": (
+        *("csan", {"bad.parquet": parquet(WMT)}, {"train": "bad.parquet"}),
+        *("bad.parquet: row 201", "train", 200, WMT_DROPPED),
+    ),
+    "names and numbers": (
+        *("attconv", {"t.csv": comma_separated(MIXED)}, {"name": "t.csv"}),
+        "t.csv:3: label '2': none of data.labels=entailment,neutral,c",
+        *("train", 1, MIXED_DROPPED),
+    ),
+    "no label": (
+        *("attconv", {"t.csv": comma_separated(UNLABELLED)}, {"name": "t.csv"}),
+        *("t.csv:5: no label", "train", 2, NO_LABEL_DROPPED),
+    ),
+    "no label is ignored": (
+        *("attconv", {"t.csv": comma_separated(UNLABELLED)}),
+        *({"name": "t.csv", "ignored_labels": ""}, "t.csv:3: no label", "train", 2),
+        {"no label": 4},
+    ),
+    **{
+        f"review {place}": (
+            *("attconv", {"x.json": content.encode()}, {**TEXTS, "name": "x.json"}),
+            *(f"x.json:{place}", "train", 1, 1),
+        )
+        for content, place in (
+            (GOOD + '{"stars": 1.5, "text": "b"}', "2: label '1.5': none of data.labels=1,2,3,4,5"),
+            (GOOD + '{"stars": 4, "text": " \\n"}', "2: a text without a word"),
+            (
+                GOOD + f'{{"stars": 4, "text": "{"a " * 5000}"}}',
+                "2: 5000 words: over data.max_length",
+            ),
+            (GOOD + '{"stars": 4, "body": "a"}', "2: no 'text'; it has stars, body"),
+            (GOOD + '{"stars": [4], "text": "b"}', "2: stars: a list where a string is"),
+            (GOOD + '{"stars": 4, "text": "Go', "2:22: not JSON"),
+            (f'[{GOOD}, {{"stars": 1, "text": 5}}]', " [1].text: a whole number where a string"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bad_example_is_one_line_or_skipped_and_counted(case, tmp_path, caplog):
+    family, files, options, message, split, kept, reasons = CASES[case]
+    corpora.write_own(family, tmp_path)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    line = corpora.fails(family, tmp_path, **options)
+    assert line.startswith(message) and len(line) < 300
+    assert line.endswith("fix it, or set data.on_bad_example=skip")
+    data = PREPARED[family](tmp_path, **options, on_bad_example="skip")
+    counts = corpora.dropped(data, split)
+    assert data.split_sizes()[split][0] == kept
+    if isinstance(reasons, dict):
+        assert counts == reasons
+    else:
+        assert sum(counts.values()) == reasons
+    for reason, count in counts.items():
+        assert f"{count} {reason} (" in caplog.text
+
+
+# The family, options, and what is said if nothing is left.
+NOTHING = [
+    ("csan", {"max_length": 1}, "train.en:1: no pairs left for train: 200 over"),
+    ("qanet", {"context_length": 1}, "train.json: no questions left for train: 5 over"),
+    ("attconv", {}, "train.tsv: no examples left for train: 1 labelled '-' (train.tsv:1)"),
+    ("attconv", {"dev": "", "test": ""}, "train.tsv: no examples left for train: 1 labelled '-' ("),
+]
+
+
+@pytest.mark.parametrize(("family", "options", "message"), NOTHING)
+def test_no_remaining_examples_is_one_line(family, options, message, tmp_path):
+    corpora.write_own(family, tmp_path)
+    corpora.write_rows(tmp_path, "train.tsv", [("-", "a", "b")])
+    assert corpora.fails(family, tmp_path, **options).startswith(message)

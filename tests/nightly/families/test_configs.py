@@ -15,7 +15,9 @@ from csan_jax.task import Translation
 from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.attconv_jax.anss import squad as of_passages
+from tests.common_jax.data.other_tools import json_lines
 from tests.csan_jax.test_configs import PAIRS, prepared, read
+from tests.families.data.corpora import write_trivia
 from tests.families.test_configs import FOLDER
 from tests.launch.commands import example_results
 from tests.launch.tiny_runs import EVERY_STEP, TINY
@@ -100,17 +102,15 @@ def squad(folder, texts):
 
 
 def triviaqa(folder, texts):
-    (folder / "qa").mkdir()
-    (folder / "evidence" / "wikipedia").mkdir(parents=True)
-    questions = []
+    questions, documents = [], {}
     for q in texts.questions:
         file, answer = f"{q.id}.txt", q.answers[0].text
-        (folder / "evidence" / "wikipedia" / file).write_text(texts.contexts[q.context])
+        documents[file] = texts.contexts[q.context]
         aliases = {"Aliases": [answer], "NormalizedAliases": [answer.lower()]}
         question = {"QuestionId": q.id, "Question": q.text, "EntityPages": [{"Filename": file}]}
         questions.append({**question, "Answer": {**aliases, "Value": answer}})
     for name in ("train", "dev"):
-        (folder / "qa" / f"wikipedia-{name}.json").write_text(json.dumps({"Data": questions}))
+        write_trivia(folder, name, questions, documents)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +134,6 @@ def test_reading_runs(tmp_path, name):
     assert result["steps"] == 1 and split in result["metrics"]
 
 
-def write_rows(file, rows):
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def pairs(folder):
     """With parses in parentheses."""
     names = ("entailment", "neutral", "contradiction", "-")
@@ -149,12 +145,12 @@ def pairs(folder):
         for n in range(40)
     ]
     for split in ("train", "dev", "test"):
-        write_rows(folder / f"snli_1.0_{split}.jsonl", rows)
+        (folder / f"snli_1.0_{split}.jsonl").write_bytes(json_lines(rows))
 
 
 def reviews(folder):
     rows = [{"stars": float(n % 5 + 1), "text": f"It was {n} times good."} for n in range(60)]
-    write_rows(folder / "yelp_academic_dataset_review.json", rows)
+    (folder / "yelp_academic_dataset_review.json").write_bytes(json_lines(rows))
 
 
 MAKE = {
@@ -188,4 +184,4 @@ def test_labels_and_rankings_run(tmp_path, name):
     else:  # as many questions have an answer as there are right sentences, at the least
         assert sum(right) <= sum(gold == "yes" for gold, *_ in rows) < len(rows)
     metric = "precision_at_1" if source == "squad" else "accuracy"
-    assert metrics["test"] == {metric: pytest.approx(100 * sum(right) / len(right))}
+    assert metrics["test"][metric] == pytest.approx(100 * sum(right) / len(right))

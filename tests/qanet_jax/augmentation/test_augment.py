@@ -12,11 +12,7 @@ from common_jax.text.sentence_splitter import split_sentences
 from common_jax.text.squad import Answer, Question, Squad
 from qanet_jax.augmentation import paraphrases as module
 from qanet_jax.augmentation.augment import augment, report, sample_passages
-from qanet_jax.augmentation.paraphrases import (
-    back_translate,
-    read_paraphrases,
-    write_paraphrases,
-)
+from qanet_jax.augmentation.paraphrases import read_paraphrases, write_paraphrases
 from qanet_jax.augmentation.relocation import relocate, similarity
 
 CONTEXT = (
@@ -248,7 +244,7 @@ def test_an_interrupted_translation_continues(tmp_path, monkeypatch):
         write_paraphrases(tmp_path / "killed", sentences, lambda: (forward, backward))
         assert (tmp_path / "killed").read_bytes() == complete
     write_paraphrases(tmp_path / "one", sentences, lambda: pytest.fail("nothing to translate"))
-    (texts,) = back_translate(["s3"], forward, backward)
+    (texts,) = module.back_translate(["s3"], forward, backward)
     assert texts == ["s3 0a", "s3 0b", "s3 1a", "s3 1b", "s3 2a", "s3 2b"]
     assert read_paraphrases(tmp_path / "one", ["s3"]) == {"s3": texts}
 

@@ -1,7 +1,8 @@
-"""TriviaQA's release and JSON lines (TensorFlow Datasets: tests/nightly); distantly supervised
-spans and their windows, by hand and against brute force."""
+"""TriviaQA's release, JSON lines and TensorFlow Dataset; distantly supervised spans and their
+windows, by hand and against brute force."""
 
 import collections
+import functools
 import gzip
 import json
 import random
@@ -12,28 +13,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
+from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.word_tokenizer import split_words
-from qanet_jax.data.triviaqa import (
-    DEV_WINDOW,
-    SUPERVISED_WORDS,
-    TRAIN_WINDOW,
-    Document,
-    Trivia,
-    first_words,
-    read_release,
-    read_sample,
-    supervise,
-    window_start,
-)
+from qanet_jax.data import triviaqa
+from qanet_jax.data.triviaqa import Document, Trivia, read_release, read_sample, supervise
+from tests.common_jax.data import tfds_builder
+from tests.families.data.corpora import write_trivia
+from tests.real import needs_real_data, real_data
+from tests.refusals import refusal
 
 SUNSET = {
     "Answer": {
         "Aliases": ["Sunset Blvd", "Sunset Boulevard", "Sunset Blvd."],
-        "MatchedWikiEntityName": "Sunset Boulevard",
         "NormalizedAliases": ["sunset blvd", "sunset boulevard"],
-        "NormalizedMatchedWikiEntityName": "sunset boulevard",
-        "NormalizedValue": "sunset boulevard",
         "Type": "WikipediaEntity",
         "Value": "Sunset Boulevard",
     },
@@ -45,7 +38,6 @@ SUNSET = {
     "QuestionId": "tc_33",
     "QuestionPartOfVerifiedEval": True,
     "QuestionSource": "http://www.triviacountry.com/",
-    "QuestionVerifiedEvalAttempt": True,
 }
 TEXTS = {
     "Andrew_Lloyd_Webber.txt": "He wrote Cats.\nThen came  sunset\nblvd. and more.\n",
@@ -62,28 +54,13 @@ PLAIN = Trivia(
 
 
 def release(folder: Path, *questions: dict) -> Path:
-    """Writes the official folders, with these questions."""
-    (folder / "qa").mkdir(exist_ok=True)
-    (folder / "evidence" / "wikipedia").mkdir(parents=True, exist_ok=True)
-    for name, text in TEXTS.items():
-        (folder / "evidence" / "wikipedia" / name).write_text(text, "utf-8")
-    path = folder / "qa" / "wikipedia-dev.json"
-    data = {"Data": questions, "Domain": "Wikipedia", "VerifiedEval": False, "Version": 1.0}
-    path.write_text(json.dumps(data, indent=4))
-    return path
+    return write_trivia(folder, "dev", questions, TEXTS)
 
 
 def read(path: Path, policy="error") -> tuple[list[Trivia], dict[str, int]]:
     bad_examples = BadExamples(policy)
     questions = list(read_release(path, bad_examples))
     return questions, {kind: fault["count"] for kind, fault in bad_examples.counts.items()}
-
-
-def says(path: Path) -> str:
-    with pytest.raises(UserError) as error:
-        read(path)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def another(**changes):
@@ -148,7 +125,7 @@ SKIPPED = [
 def test_pages_and_questions_that_cannot_be_read(tmp_path, questions, message, counts):
     path = release(tmp_path, *questions)
     if message:
-        line = says(path).replace(f"{tmp_path}/", "")
+        line = refusal(read, path).replace(f"{tmp_path}/", "")
         assert line.startswith(f"qa/wikipedia-dev.json: {message}")
     read_questions, skipped = read(path, "skip" if message else "error")
     assert read_questions == [PLAIN]
@@ -160,11 +137,11 @@ def test_a_document_that_is_no_text(tmp_path):
     path = release(tmp_path, SUNSET)
     file = tmp_path / "evidence" / "wikipedia" / "Évita.txt"
     file.write_bytes(b"one\n\xff")
-    assert says(path).startswith(f"{file}:2: not UTF-8 (byte 0xff")
+    assert refusal(read, path).startswith(f"{file}:2: not UTF-8 (byte 0xff")
     ((trivia,), counts) = read(path, "skip")
     assert trivia.documents == PLAIN.documents[:1] and counts == {"unreadable": 1}
     (tmp_path / "evidence").rename(tmp_path / "elsewhere")
-    assert says(path).startswith(f"{tmp_path}/evidence/wikipedia: no such folder; ")
+    assert refusal(read, path).startswith(f"{tmp_path}/evidence/wikipedia: no such folder; ")
 
 
 ROW = {"id": "a", "question": "Who?", "aliases": ["Bo", "Bo", " "], "context": "Bo.", "span": 3}
@@ -258,8 +235,8 @@ def test_every_window_that_can_be_is_as_likely(count, first, stop, width):
     possible = [
         start for start in range(count - length + 1) if start <= first and stop <= start + length
     ]
-    rounds = 300 * len(possible)
-    draws = [window_start(count, (first, stop), width, random.Random(n)) for n in range(rounds)]
+    draw = functools.partial(triviaqa.window_start, count, (first, stop), width)
+    draws = [draw(random.Random(n)) for n in range(300 * len(possible))]
     counts = collections.Counter(draws)
     assert set(counts) == set(possible)
     assert all(220 < number < 380 for number in counts.values())  # 300 expected, within 5 sigma
@@ -269,7 +246,7 @@ def long_text(length: int, answer: int) -> str:
     return " ".join("Zebra" if n == answer else f"word{n}" for n in range(length))
 
 
-@pytest.mark.parametrize("width", [TRAIN_WINDOW, DEV_WINDOW])
+@pytest.mark.parametrize("width", [triviaqa.TRAIN_WINDOW, triviaqa.DEV_WINDOW])
 def test_windows(width):
     names = [f"q{n}" for n in range(40)]
     many = [question(long_text(2_000, 20 * n), "zebra", name=q) for n, q in enumerate(names)]
@@ -285,7 +262,7 @@ def test_windows(width):
         starts.append(words.index("Zebra"))
         assert long_text(2_000, 20 * number).startswith(context) or words[0] != "word0"
         last = int(words[-1].removeprefix("word")) if words[-1] != "Zebra" else 20 * number
-        assert last < SUPERVISED_WORDS
+        assert last < triviaqa.SUPERVISED_WORDS
     assert len(set(starts)) > 20  # anywhere in the window
     alone = supervise([many[17]], width, 5, bad_examples)
     assert alone.contexts == [squad.contexts[17]]  # independent of the other documents
@@ -328,4 +305,82 @@ PROSE = (
 @settings(max_examples=40)
 def test_first_words_equal_those_of_the_complete_text(start, count):
     text = (PROSE * 12)[start:]
-    assert first_words(text, count) == split_words(text)[:count]
+    assert triviaqa.first_words(text, count) == split_words(text)[:count]
+
+
+def features(types, config):
+    """Those of trivia_qa that are read."""
+    texts = lambda *names: {name: types.Text() for name in names}
+    described = texts("question", "question_id")
+    if config == "rc":
+        aliases = {name: types.Sequence(types.Text()) for name in ("aliases", "normalized_aliases")}
+        described |= {
+            "entity_pages": types.Sequence(texts("filename", "wiki_context")),
+            "search_results": types.Sequence(texts("filename")),
+            "answer": aliases,
+        }
+    return types.FeaturesDict(described)
+
+
+def examples(config):
+    for key, name, web in [("a", "q1", 0), ("b", "q1", 0), ("c", "q2", 2), ("d", "q3", 0)]:
+        row = {"question": f"Who is {name}?", "question_id": name}
+        if config == "rc":
+            pages = ["x", "y"] if name != "q3" else []
+            row["entity_pages"] = {
+                "filename": [f"{page}.txt" for page in pages],
+                "wiki_context": [f"Bo of {page} – é" for page in pages],
+            }
+            row["search_results"] = {"filename": ["w"] * web}
+            row["answer"] = {"aliases": ["Bo", "Bó"], "normalized_aliases": ["bo"]}
+        yield key, row
+
+
+@pytest.mark.slow
+def test_tensorflow_datasets(tmp_path):
+    splits = lambda config: {"validation": examples(config)}
+    tfds_builder.register("pubquiz", ("rc", "other"), features, splits)
+    dataset = Dataset("pubquiz/rc", str(tmp_path))
+    bad_examples = BadExamples("error")
+    (trivia,) = triviaqa.read_dataset(dataset, "validation", "data.dev", bad_examples)
+    documents = tuple(Document(f"{page}.txt", f"Bo of {page} – é") for page in "xy")
+    assert trivia == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
+    assert {kind: fault["count"] for kind, fault in bad_examples.counts.items()} == {
+        "question of the web domain": 1,
+        "repeated question": 1,
+        "question without a document": 1,
+    }
+    with pytest.raises(UserError, match=r"data\.dev='dev': pubquiz/rc has the splits validation"):
+        list(triviaqa.read_dataset(dataset, "dev", "data.dev", bad_examples))
+    other = Dataset("pubquiz/other", str(tmp_path))
+    with pytest.raises(UserError, match=r"pubquiz/other: not of the form of trivia_qa/rc \(KeyEr"):
+        list(triviaqa.read_dataset(other, "validation", "data.dev", bad_examples))
+
+
+@pytest.mark.slow
+@needs_real_data
+@pytest.mark.parametrize(
+    ("name", "questions", "expected", "blank"),
+    [("wiki_dev_7993", 7_983, 4_719, 3), ("wiki_train_sample", 772, 492, 0)],
+)
+def test_real_spans(name, questions, expected, blank):
+    """Agrees with reference spans, except for a no-break space in a name."""
+    path = real_data(f"triviaqa_short/{name}.jsonl.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        spans = {row["id"]: row["span"] for row in map(json.loads, file)}
+    read = list(read_sample(path, BadExamples("error")))
+    assert len(read) == len(spans) == questions
+    assert sum(span is not None for span in spans.values()) == expected
+    # A subset in both formats, for speed: one in ten, and all that could differ.
+    odd = [q for q in read if spans[q.id] is None and "\u00a0" in q.documents[0].text]
+    some = [q for q in read[::10] if q not in odd]
+    bad_examples = BadExamples("error")
+    squad = supervise(odd + some, triviaqa.TRAIN_WINDOW, 0, bad_examples)
+    by_id = {q.id.split("--")[0]: q for q in squad.questions}
+    assert len([q for q in odd if q.id in by_id]) == blank
+    assert {q.id for q in some if q.id in by_id} == {q.id for q in some if spans[q.id]}
+    for trivia in some:
+        if trivia.id in by_id:  # contexts are short: the window is all of them
+            question = by_id[trivia.id]
+            shift = trivia.documents[0].text.index(squad.contexts[question.context])
+            assert question.answers[0].start + shift <= spans[trivia.id][0]

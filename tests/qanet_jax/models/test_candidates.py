@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -35,14 +36,9 @@ def build(choice):
 
 def runs_of(kinds):
     """The first and last word of each longest run of names and numbers."""
-    result, start = [], None
-    for at, kind in enumerate([*kinds, 1]):
-        if kind > 1 and start is None:
-            start = at
-        if kind == 1 and start is not None:
-            result.append((start, at - 1))
-            start = None
-    return result
+    groups = itertools.groupby(range(len(kinds)), lambda at: kinds[at] > 1)
+    runs = [[*places] for is_candidate, places in groups if is_candidate]
+    return [(places[0], places[-1]) for places in runs]
 
 
 def words_of(text, row):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from common_jax.errors import UserError
 from common_jax.io import bucket_state
 from common_jax.io.bucket_state import BucketState, give_up_silent, lost_bucket
+from tests.refusals import refusal
 
 
 class Clock:
@@ -44,9 +44,7 @@ def bucket(clock):
 
 
 def refused(bucket: BucketState, request: Any, seconds: float = 0.0) -> str:
-    with pytest.raises(UserError) as caught:
-        bucket.answer(lambda: request, seconds)
-    return str(caught.value)
+    return refusal(bucket.answer, lambda: request, seconds)
 
 
 def test_a_long_wait_has_a_line_and_ends_and_later_requests_are_tried_once(bucket, clock, caplog):

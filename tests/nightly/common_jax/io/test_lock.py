@@ -31,7 +31,6 @@ def storage(request, monkeypatch):
 
 @pytest.fixture
 def folder(storage, request, tmp_path, monkeypatch):
-    """A folder to lock."""
     if storage == "disk":
         return folder_of(tmp_path)
     environment = request.getfixturevalue("service").environment
@@ -44,7 +43,6 @@ on_disk = pytest.mark.parametrize("storage", ["disk"], indirect=True)
 
 
 def record_of(folder):
-    """The record of the folder's lease."""
     if isinstance(folder.path, Path):
         return lease.FolderRecord(folder.path / "lock.lease")
     return ObjectRecord(folder.path / "lock")
