@@ -48,6 +48,7 @@ def refused(bucket: BucketState, request: Any, seconds: float = 0.0) -> str:
 
 
 def test_a_long_wait_has_a_line_and_ends_and_later_requests_are_tried_once(bucket, clock, caplog):
+    caplog.set_level("INFO")  # which a quiet command of an earlier test disables
     assert refused(bucket, clock) == "gs://b: HTTP status 429 for 300 s"
     assert 300 < clock.now <= 301
     (record,) = caplog.records
