@@ -290,13 +290,16 @@ def _intervals(
     Args:
       values: of each row's seeds.
     """
-    # The deviation is pooled over rows of trials; the runs of ensembles are trials of other rows.
+    # The deviation is pooled over rows of trials, not over several ensembles, whose runs are trials
+    # of another row; a single value adds nothing to it.
     varying = {
         row.name: number
         for number, row in enumerate(results.scale.systems)
         if values[row.name] and (row.trained or metric in SPEEDS)
     }
-    pooled = [name for name in varying if not results.scale.row(name).ensemble]
+    pooled = [
+        name for name in varying if len(values[name]) == 1 or not results.scale.row(name).ensemble
+    ]
     halves = dict(zip(pooled, interval_of_means([values[name] for name in pooled]), strict=True))
     _, matrix, _ = results.matrix(metric)
     trials = Trials(matrix, np.array([row.name in halves for row in results.scale.systems]))
@@ -308,7 +311,7 @@ def _intervals(
         if len(values[name]) > 1:
             ends = trials.difference(number).interval()
             low, high = (float(end[0]) for end in ends)
-        elif (half := halves.get(name)) is not None:
+        elif (half := halves[name]) is not None:
             low = values[name][0] - half
             high = values[name][0] + half
         else:
