@@ -1,22 +1,21 @@
 """Common part of the workers: reads a job, times its steps, prints one line of JSON.
 
-Imports only the standard library and NumPy, since it runs in the peers' environments too.
+Needs only the standard library and NumPy, since it runs in the peers' environments too.
 """
 
 import functools
 import json
 import os
-import re
-import resource
 import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from launch.measure.host_memory import host_peak_memory
 
 Batch = dict[str, np.ndarray]
 
@@ -80,21 +79,11 @@ def work(make: Callable[[dict[str, Any]], Work]) -> None:
         "units": workload.units * job["passes"],
         "seconds": seconds,
         "first_pass_seconds": ready - start,
-        "peak_mib": peak_memory() / 2**20,
+        "peak_mib": host_peak_memory() / 2**20,
         "parameters": workload.parameters,
         "answers": [zlib.crc32(repr(answer).encode()) for answer in answers],
     }
     print(json.dumps(measured))
-
-
-def peak_memory() -> int:
-    """The most bytes of memory that this process has used. Of Linux from /proc, as ru_maxrss also
-    counts the process that started this one."""
-    status = Path("/proc/self/status")
-    if status.exists() and (peak := re.search(r"VmHWM:\s*(\d+) kB", status.read_text())):
-        return int(peak[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def serve(

@@ -2,13 +2,9 @@
 
 import contextlib
 import logging
-import re
-import resource
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import jax
@@ -201,13 +197,3 @@ def peak_memory() -> int | None:
     do not tell, as CPUs."""
     stats = [device.memory_stats() or {} for device in jax.local_devices()]
     return max((s["peak_bytes_in_use"] for s in stats if "peak_bytes_in_use" in s), default=None)
-
-
-def host_peak_memory() -> int:
-    """The most bytes of memory that this process has used. Of Linux from /proc, as ru_maxrss also
-    counts the process that started this one."""
-    status = Path("/proc/self/status")
-    if status.exists() and (peak := re.search(r"VmHWM:\s*(\d+) kB", status.read_text())):
-        return int(peak[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -28,12 +28,8 @@ from common_jax.training.mesh import local_rows, make_mesh, put_batch
 from common_jax.training.state import InitialState
 from common_jax.training.step import make_predict_step, make_train_step
 from launch.measure.flops import count_flops
-from launch.measure.step_meter import (
-    batch_shapes,
-    host_peak_memory,
-    peak_flops,
-    peak_memory,
-)
+from launch.measure.host_memory import host_peak_memory
+from launch.measure.step_meter import batch_shapes, peak_flops, peak_memory
 
 ROUNDS = 5  # of timing, for several systems
 NEVER = 2**40  # steps
