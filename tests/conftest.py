@@ -62,6 +62,8 @@ gc.set_threshold(50_000, 50, 50)
 
 def has_arrays(hint):
     """Whether a type hint contains one of jaxtyping's, or a name, which may stand for one."""
+    if typing.get_origin(hint) is typing.Literal:  # of strings, which are no names
+        return False
     is_array = type(hint).__module__.startswith("jaxtyping.")
     is_name = isinstance(hint, str | typing.ForwardRef)
     return is_array or is_name or any(map(has_arrays, typing.get_args(hint)))

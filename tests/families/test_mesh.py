@@ -64,6 +64,7 @@ def test_translation_on_a_mesh_equals_one_device(folder, translation):
         assert array.addressable_shards[0].data.size == array.size / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "changes"),
     [("qanet", {"accumulate": 2}), ("attconv", {"accumulate": 3, "per_call": 4})],

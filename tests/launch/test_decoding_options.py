@@ -99,15 +99,14 @@ def test_a_server_takes_them(translator):
 
 
 def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
-    for words in (1, 3):
+    for words in (3, 1):
         (best,) = load(reader, answer_length=words, count=9).predict([QUESTION])
         assert max(len(span.answer.split()) for span in [best, *best.next]) <= words
     with pytest.raises(UserError, match="answer_length=0: 1 to"):
         load(reader, answer_length=0)
     out = tmp_path / "export"
     export.main(["--workdir", str(reader), "--out", str(out), "--answer_length", "1"])
-    (expected,) = load(reader, answer_length=1).predict([QUESTION])
-    assert next(load(out).predict([QUESTION])).answer == expected.answer
+    assert next(load(out).predict([QUESTION])).answer == best.answer
     with pytest.raises(UserError, match="has no program for count=3, answer_length=2"):
         load(out, answer_length=2)
     split = scores(capsys, reader, "--answer_length", "1")["split"]

@@ -34,7 +34,7 @@ def fine_tuning(family, folder, source, run="tuned", **changes):
     return family.arguments(folder, run, **{**values, **changes})
 
 
-@pytest.mark.slow_for("qanet")
+@pytest.mark.slow_for("csan", "qanet")
 def test_a_run_continues_with_the_vocabulary_and_the_parameters_of_another(
     trained, tiny, tmp_path, monkeypatch
 ):

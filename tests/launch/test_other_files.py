@@ -153,6 +153,7 @@ def test_the_prepared_corpus_does_not_depend_on_fields_that_are_not_prepared(fam
         assert fingerprint(other) == expected
 
 
+@pytest.mark.slow
 def test_the_vectors_of_words_that_a_run_lacks_are_read(tmp_path, capsys, caplog):
     """Questions of a test set have words of the vectors' file that the run's files do not have."""
     family = FAMILIES["qanet"]

@@ -2,11 +2,13 @@
 
 import itertools
 import json
+import pickle
 import re
 import shutil
 import statistics
 import sys
 import zipfile
+from unittest.mock import Mock
 
 import jax
 import pytest
@@ -15,6 +17,7 @@ from common_jax.deploy import load
 from common_jax.deploy.format import Export
 from common_jax.errors import UserError
 from common_jax.training import run_writer
+from launch.pages import charts
 from launch.reproduce import __main__ as reproduce
 from launch.reproduce.archive import read_archive, write_archive
 from launch.train import __main__ as train
@@ -74,6 +77,25 @@ texts = ["a dog runs", "a dog moves"]
 through = ["light"]
 
 """
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    """The charts that were drawn, by what they show: the same ones stand in many of the pages."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def drawn_once(pictures, monkeypatch):
+    draw = charts.svg
+
+    def svg(*shown, **how):
+        key = pickle.dumps((shown, how))
+        if key not in pictures:
+            pictures[key] = draw(*shown, **how)
+        return pictures[key]
+
+    monkeypatch.setattr(charts, "svg", svg)
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +214,8 @@ def test_trials_are_trained_once_stored_and_used_again(folder, trained, capsys):
 
     write(folder, **{'"train.steps" = "8"': '"train.steps" = "4"'})
     capsys.readouterr()
-    other, _ = made(folder, "third")
-    assert len(trained) == 8 and "has another train.steps" in other
+    other, _ = made(folder, "third", "--rows", "light", "--seeds", "1")
+    assert len(trained) == 5 and "has another train.steps" in other
     reproduce.main(["--list"])
     assert "2 rows, 4 trials of configs/attconv/quickstart.py; 4 stored" in capsys.readouterr().out
 
@@ -303,8 +325,10 @@ def test_speeds_are_measured_without_training_to_the_end(folder, trained, monkey
         assert measured["bi-CNN"] == expected and measured["light"] == ""
     other = {**file, "of": "attconv/toy large"}
     (folder / "out" / "speed.json").write_text(json.dumps(other))
-    reproduce.main(argv)  # speeds of another scale are not used
-    assert json.loads((folder / "out" / "speed.json").read_text())["of"] == "attconv/toy small"
+    timed = Mock(side_effect=UserError("timed again"))
+    monkeypatch.setattr("launch.measure.rows.measure_rounds", timed)
+    with pytest.raises(UserError, match="timed again"):
+        reproduce.main(argv)  # speeds of another scale are not used
 
 
 def test_a_trial_is_finished_only_with_all_its_files(folder, trained, monkeypatch):
