@@ -41,6 +41,15 @@ def stopped(folder, family, number, request=signal.SIGTERM):
     return job.run
 
 
+@pytest.fixture
+def hangups_end_processes():
+    """Also where SIGHUP is ignored, as under nohup, which the processes of a test inherit."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups_end_processes")
 @pytest.mark.parametrize("number", [0, 1])
 def test_sighup_to_one_stops_all_at_the_same_step(tmp_path, number):
     stopped(tmp_path, "toy", number, signal.SIGHUP)

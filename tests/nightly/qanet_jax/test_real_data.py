@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from launch import evaluate
 from qanet_jax import triviaqa_metrics as trivia
-from tests.launch.test_qanet import scored  # noqa: F401
 from tests.qanet_jax.test_metrics import question
 from tests.real import needs_real_data, real_data
 
@@ -30,23 +30,33 @@ def test_spans_of_text_are_right_answers():
     )
 
 
+def scored(capsys, predictions, data):
+    """The scores of a file of predictions."""
+    evaluate.main(["--task", "squad", "--predictions", str(predictions), "--data", str(data)])
+    return json.loads(capsys.readouterr().out)
+
+
 @needs_real_data
-def test_a_published_systems_predictions_have_its_scores(scored):  # noqa: F811
-    found = scored(real_data(PUBLISHED), real_data("squad/dev-v1.1.json.gz"))
+def test_a_published_systems_predictions_have_its_scores(capsys):
+    found = scored(capsys, real_data(PUBLISHED), real_data("squad/dev-v1.1.json.gz"))
     assert (found.pop("questions"), found.pop("unanswered")) == (10_570, 0)
     assert {k: round(v, 3) for k, v in found.items()} == {"exact_match": 67.635, "f1": 76.756}
 
 
 @needs_real_data
-def test_adversarial_squad_is_scored_by_both_rules(scored):  # noqa: F811
+def test_adversarial_squad_is_scored_by_both_rules(tmp_path, capsys):
     """A system that answers all variants right has the score of the originals by both rules."""
     data = real_data("squad_adversarial/sample1k-HCVerifyAll.json.gz")
     published = json.loads(gzip.decompress(real_data(PUBLISHED).read_bytes()))
     articles = json.loads(gzip.decompress(data.read_bytes()))["data"]
     ids = [q["id"] for a in articles for p in a["paragraphs"] for q in p["qas"]]
     answers = {key: published[key.split("-")[0]] for key in ids}
-    found = scored(answers, data)
+    predictions = tmp_path / "predictions.json"
+    predictions.write_text(json.dumps(answers))
+    found = scored(capsys, predictions, data)
     assert (found["questions"], found["unanswered"]) == (3560, 0)
     assert 50 < found["exact_match"] == found["exact_match_worst"] < found["f1"]
-    fooled = scored(answers | {key: "x" for key in ids if key.endswith("-turk0")}, data)
+    wrong = {key: "x" for key in ids if key.endswith("-turk0")}
+    predictions.write_text(json.dumps(answers | wrong))
+    fooled = scored(capsys, predictions, data)
     assert fooled["f1"] < found["f1"] - 20
