@@ -91,8 +91,17 @@ def answers(monkeypatch, capsys, lines, *argv):
 
 def scores(capsys, run, *argv):
     """What `launch.evaluate` prints of a run."""
+    return _scores(capsys, "--workdir", run, *argv)
+
+
+def squad_scores(capsys, predictions, *argv):
+    """What `launch.evaluate` prints of a file of answers."""
+    return _scores(capsys, "--task", "squad", "--predictions", predictions, *argv)
+
+
+def _scores(capsys, *argv):
     capsys.readouterr()
-    evaluate.main(["--workdir", str(run), *map(str, argv)])
+    evaluate.main([*map(str, argv)])
     return json.loads(capsys.readouterr().out)
 
 

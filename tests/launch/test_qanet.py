@@ -1,6 +1,7 @@
 """The commands on a tiny QANet: scores of files, answers about any text, a report."""
 
 import dataclasses
+import functools
 import gzip
 import json
 import os
@@ -19,7 +20,7 @@ from launch.train import __main__ as train
 from qanet_jax.data.synthetic import generate
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
-from tests.launch.commands import fails, scores
+from tests.launch.commands import fails, scores, squad_scores
 from tests.launch.tiny_runs import evaluated, result
 
 FAMILY = FAMILIES["qanet"]
@@ -120,10 +121,7 @@ def test_scores_are_the_official_ones_whatever_the_ids(ids, tmp_path, capsys):
     plain.write_text(data)
     published.write_bytes(gzip.compress(data.encode()))
 
-    def scored(*argv):
-        evaluate.main(["--task", "squad", "--predictions", str(predictions), *map(str, argv)])
-        return json.loads(capsys.readouterr().out)
-
+    scored = functools.partial(squad_scores, capsys, predictions)
     found = scored("--data", plain)
     exact = {name: found[name] for name in ("exact_match", "f1")}
     assert (found["questions"], found["unanswered"], type(found["questions"])) == (3, 0, int)

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from launch import evaluate
 from qanet_jax import triviaqa_metrics as trivia
+from tests.launch.commands import squad_scores
 from tests.qanet_jax.test_metrics import question
 from tests.real import needs_real_data, real_data
 
@@ -30,15 +30,11 @@ def test_spans_of_text_are_right_answers():
     )
 
 
-def scored(capsys, predictions, data):
-    """The scores of a file of predictions."""
-    evaluate.main(["--task", "squad", "--predictions", str(predictions), "--data", str(data)])
-    return json.loads(capsys.readouterr().out)
-
-
 @needs_real_data
 def test_a_published_systems_predictions_have_its_scores(capsys):
-    found = scored(capsys, real_data(PUBLISHED), real_data("squad/dev-v1.1.json.gz"))
+    found = squad_scores(
+        capsys, real_data(PUBLISHED), "--data", real_data("squad/dev-v1.1.json.gz")
+    )
     assert (found.pop("questions"), found.pop("unanswered")) == (10_570, 0)
     assert {k: round(v, 3) for k, v in found.items()} == {"exact_match": 67.635, "f1": 76.756}
 
@@ -53,10 +49,10 @@ def test_adversarial_squad_is_scored_by_both_rules(tmp_path, capsys):
     answers = {key: published[key.split("-")[0]] for key in ids}
     predictions = tmp_path / "predictions.json"
     predictions.write_text(json.dumps(answers))
-    found = scored(capsys, predictions, data)
+    found = squad_scores(capsys, predictions, "--data", data)
     assert (found["questions"], found["unanswered"]) == (3560, 0)
     assert 50 < found["exact_match"] == found["exact_match_worst"] < found["f1"]
     wrong = {key: "x" for key in ids if key.endswith("-turk0")}
     predictions.write_text(json.dumps(answers | wrong))
-    fooled = scored(capsys, predictions, data)
+    fooled = squad_scores(capsys, predictions, "--data", data)
     assert fooled["f1"] < found["f1"] - 20
