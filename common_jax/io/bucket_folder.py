@@ -42,6 +42,9 @@ class BucketFolder(Folder):
     def remove(self, name: str) -> None:
         cast(Any, self.path / name).rmtree(missing_ok=True)
 
+    def remove_partial(self) -> None:
+        """Deletes nothing: an object is there whole, or not at all."""
+
     def complete(self, last: str = COMMITTED) -> list[str]:
         return [file.parent.name for file in self.path.glob(f"*/{last}")]
 

@@ -86,6 +86,7 @@ class RunWriter(RunFolder):
             # the config, in place of the end and the leftovers of an earlier start
             with writing(self.path):
                 self.end_file.unlink(missing_ok=True)
+                folder_of(self.path).remove_partial()
                 if not self.has_begun:  # of a start that failed
                     self.data_file.unlink(missing_ok=True)
                     folder_of(self.path).remove(self.vocabulary.name)

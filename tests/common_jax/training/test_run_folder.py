@@ -72,6 +72,18 @@ def test_a_lock_alone_is_an_empty_folder_and_a_process_may_claim_its_own_again(t
         RunWriter(tmp_path).release()
 
 
+def test_what_a_killed_process_was_writing_is_removed(tmp_path):
+    RunWriter(tmp_path).claim(ToyConfig())
+    RunWriter(tmp_path).release()
+    (tmp_path / "eval").mkdir()
+    (tmp_path / ".vocabulary.1.partial" / "vocabulary").mkdir(parents=True)
+    for name in ("config.json.1.partial", "eval/test.json.2.partial", "eval/test.json"):
+        (tmp_path / name).write_text("{")
+    RunWriter(tmp_path).claim(ToyConfig())
+    RunWriter(tmp_path).release()
+    assert not [*tmp_path.rglob("*.partial")] and (tmp_path / "eval" / "test.json").exists()
+
+
 def test_a_folder_of_something_else_gets_no_lock(tmp_path):
     (tmp_path / "thesis.tex").write_text("hello")
     with pytest.raises(UserError, match="not the folder of a run"):
