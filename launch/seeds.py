@@ -46,7 +46,9 @@ class AdditiveFit:
         self._rows = len(present)
         row, seed = np.nonzero(present)
         self._design = np.hstack([np.eye(len(present))[row], np.eye(present.shape[1])[seed]])
-        self._inverse = np.linalg.pinv(self._design)
+        # NumPy's own limit, 1e-15, is below the rounding of singular values that are zero
+        limit = max(self._design.shape) * np.finfo(float).eps
+        self._inverse = np.linalg.pinv(self._design, rcond=limit)
         self.freedom = len(row) - int(np.linalg.matrix_rank(self._design))
 
     def variance(self, values: Float[np.ndarray, "n R S"]) -> Float[np.ndarray, "n"]:
