@@ -55,7 +55,8 @@ def write_overlaps(folder: Path, digests: Mapping[str, Shaped[np.ndarray, "_"]])
     """
     overlaps: Overlaps = {split: {} for split in digests}
     for first, second in itertools.combinations(digests, 2):
-        if shared := int(np.isin(digests[second], digests[first]).sum()):
+        # NumPy 2.0 overflows when it considers a table of such numbers
+        if shared := int(np.isin(digests[second], digests[first], kind="sort").sum()):
             overlaps[second][first] = shared, len(digests[second])
     (folder / OVERLAPS).write_text(json.dumps(overlaps) + "\n", "utf-8")
 
