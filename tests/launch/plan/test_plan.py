@@ -262,7 +262,9 @@ def test_a_step_sends_what_the_method_needs(mesh):
 
 @pytest.mark.slow
 @needs_tpu
-def test_a_step_on_a_pod_sends_what_fsdp_needs():
+def test_a_step_on_a_pod_sends_what_fsdp_needs(monkeypatch):
+    for name, value in topology.ENVIRONMENT.items():  # also beside a process that has libtpu
+        monkeypatch.setenv(name, value)
     changes = ("train.compute_dtype=bfloat16", "model.dim=256", "model.mlp_dim=1024")
     devices = topology.topology_devices("v5e:2x4")
     _, exchanges, params = compiled("csan", (1, 8, 1), *changes, devices=devices)
