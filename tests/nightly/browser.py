@@ -1,5 +1,6 @@
 """A headless Chromium, driven by its debugging protocol over pipes: types, clicks, reads."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -14,6 +15,10 @@ CHROMIUM = next(
 )
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="waits for a Chromium on the path")
 KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), " ": ("Space", 32, " ")}
+
+
+class NavigatedError(Exception):
+    """The page was left before it answered."""
 
 
 class Browser:
@@ -73,6 +78,8 @@ class Browser:
         while True:
             received = self._receive()
             if received.get("id") == self._number:
+                if "navigated" in received.get("error", {}).get("message", ""):
+                    raise NavigatedError(method)
                 assert "error" not in received, received
                 return received["result"]
             self._note(received)
@@ -92,10 +99,12 @@ class Browser:
 
     def wait_for(self, expression, seconds=20):
         end = time.monotonic() + seconds
-        while not (value := self.evaluate(expression)):
-            assert time.monotonic() < end, f"waited in vain for {expression}"
+        while time.monotonic() < end:
+            with contextlib.suppress(NavigatedError):
+                if value := self.evaluate(expression):
+                    return value
             time.sleep(0.05)
-        return value
+        raise AssertionError(f"waited in vain for {expression}")
 
     def click(self, selector):
         """Clicks the middle of an element with the mouse."""
