@@ -116,13 +116,10 @@ class Folder:
         shutil.rmtree(self.path / name, ignore_errors=True)
 
     def remove_partial(self) -> None:
-        """Deletes what killed processes were writing here and in the folders here; for who has
-        locked the folder."""
+        """Deletes what killed processes were writing; for who has locked the folder."""
         for partial in [*self.path.glob(f"*{PARTIAL}"), *self.path.glob(f"*/*{PARTIAL}")]:
-            if partial.is_dir():
-                shutil.rmtree(partial, ignore_errors=True)
-            else:
-                partial.unlink(missing_ok=True)
+            shutil.rmtree(partial, ignore_errors=True)  # leaves a file
+            partial.unlink(missing_ok=True)
 
     def complete(self, last: str = COMMITTED) -> list[str]:
         """The names of the folders that Orbax has written, or that were published with `last`."""

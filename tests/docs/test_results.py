@@ -19,13 +19,15 @@ import pytest
 
 from benchmarks import pages
 from launch.pages import markdown
+from launch.reproduce.kept_model import MODELS
 from tests.docs.cells import SECTIONS, TEXTS, updated
 from tests.docs.digests import LISTS, MADE, RESULTS, ROOT, STORED, unchanged, wrong_lines
 
 # Two pages have sums and units that their raw files do not, docs/mistakes.md messages.
 UNCHECKED = {"performance.md", "mistakes.md", "results/planned.md"}
 MEASURED = sorted((RESULTS / "benchmarks").glob("*.md"))  # made again from their raw files
-MANUAL = {*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / name for name in UNCHECKED}
+CARDS = {*RESULTS.rglob(f"{MODELS}/*/*.md")}
+MANUAL = {*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / name for name in UNCHECKED} - CARDS
 PAGES = sorted({ROOT / "README.md", *MANUAL} - {*MEASURED})
 by_name = {"ids": lambda path: str(path.relative_to(ROOT))}
 FROM_TRIALS = [path for path in PAGES if path in LISTS or MADE in path.read_text()]
