@@ -85,10 +85,11 @@ def results_nav(paths: list[Path]) -> list[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {family: [] for family in FAMILIES}
     for path in paths:
         page = str(path.relative_to(ROOT / "docs"))
-        group = groups.get(path.relative_to(ROOT / "docs" / "results").parts[0])
+        family, *below = path.relative_to(ROOT / "docs" / "results").parts
         if path.name != "index.md":
-            (entries if group is None else group).append({_title(path): page})
-    return [*({FAMILIES[family]: pages} for family, pages in groups.items()), *entries]
+            (groups.setdefault(family, []) if below else entries).append({_title(path): page})
+    named = ({FAMILIES.get(family, family): pages} for family, pages in groups.items())
+    return [*named, *entries]
 
 
 def _title(path: Path) -> str:

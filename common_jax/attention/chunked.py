@@ -2,7 +2,7 @@
 
 Only the output and the logarithm of each query's softmax sum are stored for the backward pass (Dao
 et al. 2022, Algorithm 4; Rabe & Staats 2021): no [B, H, T, S] array outlives the call, and on a CPU
-none is larger than `CHUNK` elements, or those of one sequence.
+none is larger than `CHUNK` elements and those of one more sequence.
 """
 
 import functools

@@ -177,8 +177,7 @@ def _command(
     options = {"scale": scale.name, "rows": args.rows, "seeds": args.seeds}
     argv = [spec.name]
     argv += [text for k, v in options.items() if v for text in (f"--{k}", str(v))]
-    if args.no_train:
-        argv.append("--no_train")
+    argv += [f"--{flag}" for flag in ("no_train", "no_speed") if getattr(args, flag)]
     return command_line("reproduce", [*argv, *tried, "--data", "DIR", "--out", "OUT"])
 
 
@@ -214,7 +213,7 @@ def _parser() -> Parser:
     table.completer = lambda **_: table_names()  # type: ignore[attr-defined]
     text = "print tables and exit; with --keep also write the pages of docs/results"
     add("--list", action="store_true", help=text)
-    add("--scale", metavar="NAME", help="paper | small (the table's first)")
+    add("--scale", metavar="NAME", help="one that --list names (the table's first)")
     add("--data", type=disk_path, metavar="DIR", help="folder with a folder for each corpus (data)")
     add("--out", type=disk_path, metavar="OUT", help="folder of the runs and the page")
     add("--rows", metavar="ROW,ROW,...", help="some rows (all)")

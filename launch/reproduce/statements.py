@@ -170,10 +170,11 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
 
 def _by_paper(listed: Sequence[Statement]) -> Iterator[str]:
     """A table for each paper, the statements that hold before the others."""
-    for paper, name in PAPERS.items():
+    papers = dict.fromkeys([*PAPERS, *(s.table.partition("/")[0] for s in listed)])
+    for paper in papers:
         chosen = [s for s in listed if s.table.startswith(f"{paper}/")]
         if chosen:
-            yield f"### {name} ({chosen[0].source.partition(',')[0]})"
+            yield f"### {PAPERS.get(paper, paper)} ({chosen[0].source.partition(',')[0]})"
             yield _table(sorted(chosen, key=lambda s: not s.state.startswith(WORDS["holds"])))
 
 

@@ -69,8 +69,8 @@ def line(text, verdict, here=""):
 
 
 def written(folder):
-    (folder / "tables" / "csan").mkdir(parents=True)
-    path = folder / "tables" / "csan" / "toy.toml"
+    (folder / "tables" / "paper").mkdir(parents=True)
+    path = folder / "tables" / "paper" / "toy.toml"
     path.write_text(TABLE)
     provisional = "holds here, provisional: 2 of 3 planned seeds of a"
     pages = {
@@ -82,7 +82,7 @@ def written(folder):
         "large": [line("A is better", "does not hold here", "-1.00 points")],
     }
     for scale, lines in pages.items():
-        stored = folder / "stored" / "csan" / "toy" / scale
+        stored = folder / "stored" / "paper" / "toy" / scale
         stored.mkdir(parents=True)
         (stored / "claims.csv").write_text(csv_text(CSV_HEAD, lines))
     spec = dataclasses.replace(read_table(path), units={"accuracy": "points"})
