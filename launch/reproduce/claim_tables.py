@@ -13,15 +13,17 @@ from launch.trials.status import csv_text
 RULE = (
     "A claim that A is better than B holds here if the 95 % interval of the difference is above 0 "
     "and p passes Benjamini and Hochberg's correction, at 5 %, over the page's claims that have a "
-    "p; it does not hold here if the interval is below 0; that A is comparable with B, if the "
-    "interval is within the bounds, or outside of them. The interval has the noise of the seeds "
-    "(Student's t) and of the examples, that of the mean over all seeds. {pairing} The interval "
-    "reaches over the 90 % interval of the two rows alone; with five {seeds} or more it is the "
-    "95 % interval of these alone. p is the level at which the interval reaches 0, or the bound. "
-    "With one seed a claim is open, and has no p. A ratio of speeds is judged by its logarithm in "
-    "several rounds of timing; these claims are corrected apart. Detectable is the true difference "
-    "whose interval excludes 0 with a probability of 80 % under this noise; of comparable systems, "
-    "the bound. A verdict on fewer seeds than were planned is provisional."
+    "p; it does not hold here if the interval is below 0 and p passes; that A is comparable with "
+    "B, if the interval is within the bounds, or outside of them, and p passes. The interval has "
+    "the noise of the seeds (Student's t) and of the examples, that of the mean over all seeds. "
+    "{pairing} The interval reaches over the 90 % interval of the two rows alone; with five "
+    "{seeds} or more it is the 95 % interval of these alone. p is the larger of the levels at "
+    "which the pooled interval and that of the two rows alone reach 0, or the bound: with fewer "
+    "than five seeds it can be above 5 % where the printed interval excludes 0. With one seed a "
+    "claim is open, and has no p. A ratio of speeds is judged by its logarithm in several rounds "
+    "of timing; these claims are corrected apart. Detectable is the true difference whose interval "
+    "excludes 0 with a probability of 80 % under this noise; of comparable systems, the bound. A "
+    "verdict on fewer seeds than were planned is provisional."
 )
 PAIRED = (
     "Rows are paired by seed: differences and their deviation are those of an additive model of "
@@ -70,11 +72,15 @@ def published_text(published: Estimate | None, units: Mapping[str, str]) -> str:
 
 
 def seeds_text(judged: Judged) -> str:
-    """The numbers of seeds of both rows, as "8 of 16, 3"; "" for speeds."""
-    return ", ".join(
+    """The numbers of seeds of both rows, as "8 of 16, 3" or, where later seeds alone judge the
+    claim, "8 later of 16, 5 later of 13"; "" for speeds."""
+    texts = [
         str(finished) if finished >= planned else f"{finished} of {planned}"
         for finished, planned in judged.seeds
-    )
+    ]
+    if judged.later:
+        texts = [f"{n} later of {text}" for n, text in zip(judged.later, texts, strict=True)]
+    return ", ".join(texts)
 
 
 def counts_text(states: Iterable[str]) -> str:

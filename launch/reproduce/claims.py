@@ -55,6 +55,7 @@ class Judged(NamedTuple):
       beside: by other metrics.
       of_all_seeds: that of all seeds, where the later ones alone judge the claim.
       seeds: of the row, and of the other row: the finished ones, and the planned.
+      later: of both rows, the number of later seeds, where they alone judge the claim.
       detectable: as of `Verdict`; a ratio for a claim on a ratio.
       p: of the page's family; None if the claim takes no part.
       holm: whether Holm's correction keeps it, too.
@@ -67,6 +68,7 @@ class Judged(NamedTuple):
     beside: Sequence[Estimate] = ()
     of_all_seeds: Estimate | None = None
     seeds: Sequence[tuple[int, int]] = ()
+    later: Sequence[int] = ()
     detectable: float | None = None
     p: float | None = None
     holm: bool | None = None
@@ -176,6 +178,7 @@ def _judged(results: TableResults, claim: Claim) -> Judged:
     # What the seeds that were new when the rule was fixed have to decide.
     decision = _decision(claim, verdict)
     of_all_seeds = None
+    later_seeds: list[int] = []
     if results.scale.name in claim.awaits and verdict.decision != "open":
         later = _later(results, claim)
         if later is None:
@@ -184,6 +187,7 @@ def _judged(results: TableResults, claim: Claim) -> Judged:
         else:
             verdict = later
             of_all_seeds = estimate
+            later_seeds = [results.later.finished(row) for row in needed]
             estimate = _estimate(claim.metric, claim, later)
             decision = _decision(claim, later)
 
@@ -193,7 +197,13 @@ def _judged(results: TableResults, claim: Claim) -> Judged:
     if claim.relation == "ratio":
         detectable = claim.factor * math.exp(detectable)
     return Judged(
-        claim, decision, estimate, of_all_seeds=of_all_seeds, detectable=detectable, p=verdict.p
+        claim,
+        decision,
+        estimate,
+        of_all_seeds=of_all_seeds,
+        later=later_seeds,
+        detectable=detectable,
+        p=verdict.p,
     )
 
 

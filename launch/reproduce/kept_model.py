@@ -22,7 +22,7 @@ def keep_model(row: str, trials: Sequence[Trial], stored: Path, executor: Execut
     """Trains a row's first seed, unless it has been, and exports its parameters.
 
     Beside the export stand the run's scores in float32: those of the stored trial of that seed, or,
-    where another machine has rounded otherwise, of a further run with it.
+    where another machine or later code gives another, of a further run with it.
 
     Args:
       trials: of a folder of their own, into which no archive is unpacked.

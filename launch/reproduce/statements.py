@@ -15,6 +15,7 @@ from launch.trials.status import read_csv
 CLAIMS_FILE = "claims.csv"
 PAPERS = {"csan": "CSAN", "qanet": "QANet", "attconv": "AttentiveConvNet"}
 _NO_PAGE = "open: not run: no page"
+_NOT_JUDGED = "not judged"
 _HEAD = ("statement", "verdict", "here", "in the paper", "seeds", "page")
 
 
@@ -27,7 +28,7 @@ class Statement(NamedTuple):
       scale: at which it is listed; "" if no page has it.
       decision: as of `Judged`.
       here, published, seeds: as texts; "" if unknown.
-      others: the scales at which it is decided the other way, with their verdicts.
+      others: the scales with two seeds or more whose verdict is another one, and these.
     """
 
     claim: Claim
@@ -106,14 +107,15 @@ def _statement(
       paper: the paper's difference or ratio.
       rows: of claims.csv, by scale.
     """
-    # Scales that decide otherwise stand beside it.
+    # Scales that decide otherwise, or leave it open, stand beside it.
     row = rows.get(scale, {})
     decision = row.get("verdict", _NO_PAGE)
-    decided = WORDS["fails" if decision.startswith(WORDS["holds"]) else "holds"]
     contrary = {
         name: state_of(fields["verdict"])
         for name, fields in rows.items()
-        if name != scale and fields["verdict"].startswith(decided)
+        if fields["low"]
+        and not fields["verdict"].startswith(_NOT_JUDGED)
+        and _outcome(fields["verdict"]) != _outcome(decision)
     }
 
     return Statement(
@@ -127,6 +129,11 @@ def _statement(
         row.get("seeds", ""),
         contrary,
     )
+
+
+def _outcome(decision: str) -> str:
+    """A decision without its reason, and whether it is provisional."""
+    return state_of(decision).partition(",")[0]
 
 
 def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
@@ -149,11 +156,12 @@ def statements_page(specs: Iterable[TableSpec], stored: Path) -> str:
     return "\n\n".join(
         [
             "# What the papers state, and what holds here",
-            f"The {len(of_papers)} comparable statements of the papers' tables and figures, one "
-            "line each, at the largest scale with planned seeds, which the table's file names; "
-            "another scale stands in the line if it decides otherwise. What a verdict means, and "
-            'what "here" is, each page says; [Tables](../tables.md) has the rule. Made by '
-            "`python -m launch.reproduce --list --keep`.",
+            f"The {len(of_papers)} comparable statements of the papers on their results, one "
+            "line each, at the scale that the table's file names: in general the largest with the "
+            "planned seeds of its rows. Another scale with two seeds or more stands in the line if "
+            'its verdict is another. What a verdict means, and what "here" is, each page says; '
+            "[Tables](../tables.md) has the rule. Made by `python -m launch.reproduce --list "
+            "--keep`.",
             counts,
             "## Decided",
             *_by_paper(decided),

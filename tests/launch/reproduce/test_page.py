@@ -11,7 +11,13 @@ from scipy import stats
 
 from common_jax.compare import Evaluation, IncomparableError
 from launch.reproduce import page as page_module
-from launch.reproduce.claim_tables import claims_csv, estimate_text, published_text, rule
+from launch.reproduce.claim_tables import (
+    claims_csv,
+    estimate_text,
+    published_text,
+    rule,
+    seeds_text,
+)
 from launch.reproduce.claims import judged
 from launch.reproduce.page import page
 from launch.reproduce.results import TableResults, read_results, rows_of
@@ -345,6 +351,7 @@ def test_what_a_later_rule_decides_awaits_the_seeds_after_it(tmp_path, monkeypat
     assert verdict.decision == "holds here"
     assert shown(verdict) == f"+3.00 ({3 - pooled:+.2f} to {3 + pooled:+.2f})"
     assert verdict.of_all_seeds.mean == pytest.approx(3.0)
+    assert seeds_text(verdict) == "3 later of 6, 3 later of 6"
 
 
 HOURS = {"metric": "hours_to_target", "row": "better", "than": "base"}

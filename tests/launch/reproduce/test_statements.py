@@ -22,7 +22,6 @@ metrics = ["accuracy"]
 listed = "small"
 [scales.paper]
 [scales.large]
-rows = ["a", "b"]
 [scales.small]
 [[rows]]
 name = "a"
@@ -64,7 +63,8 @@ scales = ["paper"]
 def line(text, verdict, here=""):
     values = {"claim": text, "use": "judged", "metric": "accuracy", "verdict": verdict}
     rows = {"A": ("a", "b"), "C": ("c", "b"), "L": ("c", "a")}[text[0]]
-    values |= {"row": rows[0], "than": rows[1], "here": here}
+    low = 1.0 if " to " in here else None
+    values |= {"row": rows[0], "than": rows[1], "here": here, "low": low}
     return dict.fromkeys(CSV_HEAD) | values | {"claim": text.replace("L", "C is larger")}
 
 
@@ -79,7 +79,11 @@ def written(folder):
             line("C is better", "open: not run: c"),
             line("L", "open: one seed", "+5.00 points (one seed)"),
         ],
-        "large": [line("A is better", "does not hold here", "-1.00 points")],
+        "large": [
+            line("A is better", "does not hold here", "-1.00 points (-2.00 to -0.10)"),
+            line("C is better", "open: too few seeds", "+1.00 points (-1.00 to +3.00)"),
+            line("L", "holds here", "+2.00 points (+1.00 to +3.00)"),
+        ],
     }
     for scale, lines in pages.items():
         stored = folder / "stored" / "paper" / "toy" / scale
@@ -95,6 +99,7 @@ def test_a_statement_is_listed_once_at_the_scale_of_the_file(tmp_path):
     assert better.published == "+1.00 points" and better.others == {"large": "does not hold here"}
     assert better.state == "holds here, provisional" and better.is_decided
     assert (missing.state, missing.reason) == ("open", "not run") and not missing.is_decided
+    assert missing.others == {} and ours.others == {"large": "holds here"}
     assert ours.claim.ours and ours.here == "+5.00 points (one seed)"
     assert (nowhere.scale, nowhere.reason) == ("", "not run")
     assert nowhere.published == "-1.00 points"

@@ -143,8 +143,8 @@ def page(stored: dict[str, Any]) -> str:
             "none: unpaired", "paired as set", "corrected"]  # fmt: skip
     return f"""# How often the rule of the verdicts errs
 
-Simulated pages with the 24 claims of CSAN's Table 1, most of which have the Transformer, 1D-CSAN
-or 2D-CSAN in common: the seeds of each row ("3 and 8" as in the stored trials), the share of a
+Simulated pages with 24 claims of CSAN's Table 1, most of which have the Transformer, 1D-CSAN
+or 2D-CSAN in common: the seeds of each row ("3 and 8" of other rows and of these), the share of a
 row's variance that is its seeds' luck, which all rows have in common, and whether the trials of
 one row, a system or the Transformer, deviate eight times as much. A page with a share above a half
 is paired, the others are not.
@@ -154,8 +154,9 @@ by the interval alone, or also by the page's correction; of a page, the mean sha
 claims that are wrong; both are the largest where all, a third and none of the claims have no
 effect. Then the share of claims with an effect that is decided rightly, where a third or none of
 the claims has no effect: by unpaired intervals, as before pairing, by intervals of a page that is
-paired as its file sets it, and with the correction. {stored["draws"]:,} pages each, made by
-`python -m tests.nightly.launch.simulation`.
+paired as its file sets it, and with the correction. Not simulated: a metric or a plan of seeds that
+was chosen after trials, which the pages name, and judging by later seeds alone.
+{stored["draws"]:,} pages each, made by `python -m tests.nightly.launch.simulation`.
 
 <!-- raw: rule.json -->
 
