@@ -129,8 +129,14 @@ def published(scale: Scale, claim: Claim) -> Estimate | None:
     first, second = (scale.row(name).published for name in (claim.row, claim.than))
     metrics = [claim.metric] if claim.metric in MEASURED else [claim.metric, *first]
     metric = next((metric for metric in metrics if metric in first.keys() & second.keys()), None)
+
+    # or the paper has only the row's difference from the other
     if metric is None:
-        return None
+        difference = first.get(f"{claim.metric}_difference")
+        if difference is None or claim.metric not in second:
+            return None
+        return Estimate(claim.metric, difference)
+
     is_ratio = claim.relation == "ratio"
     value = first[metric] / second[metric] if is_ratio else first[metric] - second[metric]
     return Estimate(metric, value)

@@ -457,6 +457,12 @@ def test_the_papers_difference(tmp_path):
     assert published() == published(metric="log_likelihood") == "+10.00 points"
     assert published(metric="train_speed", relation="ratio") == ""
 
+    # of a row of which the paper has no level
+    numbers = {"base": {"accuracy": 80.0}, "better": {"accuracy_difference": 0.2}}
+    publish = lambda row: dataclasses.replace(row, published=numbers.get(row.name, {}))
+    (verdict,) = judged(scaled(made(tmp_path, {"row": "better", "than": "base"}), publish))
+    assert published_text(verdict.published, units) == "+0.20 points"
+
 
 def test_intervals_of_rates_are_cut_at_their_bounds(tmp_path, monkeypatch):
     monkeypatch.setitem(VALUES, "base", [2.0, 1.0, 60.0])
