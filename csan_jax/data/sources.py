@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,23 +22,10 @@ from common_jax.io.files import (
     read_raw_lines,
 )
 from common_jax.text.cleaning import clean
+from csan_jax.data.text import one_line, undo_escapes
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
-
-
-# Moses's escapes, as in old corpora.
-_CHARACTERS = {
-    "&apos;": "'",
-    "&quot;": '"',
-    "&lt;": "<",
-    "&gt;": ">",
-    "&#91;": "[",
-    "&#93;": "]",
-    "&#124;": "|",
-    "&amp;": "&",
-}
-_ESCAPE = re.compile("|".join(_CHARACTERS))
 
 
 class Pair(NamedTuple):
@@ -115,7 +101,7 @@ class Table(tables.Table):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for row in self.rows(bad_examples):
-            texts = (_one_line(row.fields[side]) for side in ("source", "target"))
+            texts = (one_line(row.fields[side]) for side in ("source", "target"))
             yield from _valid(texts, [row.place, row.place], bad_examples)
 
 
@@ -146,7 +132,7 @@ class Records(sources.Records):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for location, texts, _ in self.rows(self.languages, bad_examples):
-            yield from _valid(map(_one_line, texts), [location, location], bad_examples)
+            yield from _valid(map(one_line, texts), [location, location], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,15 +151,6 @@ class Unescaped:
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for location, source, target in self.source.read(bad_examples):
             yield Pair(location, undo_escapes(source), undo_escapes(target))
-
-
-def undo_escapes(text: str) -> str:
-    """Replaces `&apos; &quot; &lt; &gt; &#91; &#93; &#124; &amp;` by their characters.
-
-    Other entities (`&eacute;`, `&#39;`) are not Moses's and stay. Replacement is not repeated:
-    "&amp;lt;" is the escape of "&lt;".
-    """
-    return _ESCAPE.sub(lambda match: _CHARACTERS[match[0]], text) if "&" in text else text
 
 
 def _numbered(pairs: Iterable[tuple[str, str]], place: str) -> Iterator[Pair]:
@@ -232,11 +209,6 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
     stems = find_stems(folder, name, config.source_language)
     pairs = [tuple(find_file(f"{stem}.{language}") for language in languages) for stem in stems]
     return [Parallel((source, target)) for source, target in pairs]
-
-
-def _one_line(text: str) -> str:
-    """The text with spaces for line ends, as raw texts are stored one a line."""
-    return text.replace("\r\n", " ").replace("\n", " ")
 
 
 def _valid(

@@ -2,6 +2,7 @@
 tests/common_jax/data/test_formats.py); an example that cannot be read, or has no text or label, is
 an error in one line that names its place, or skipped, counted and reported."""
 
+import dataclasses
 import functools
 import gzip
 import json
@@ -316,7 +317,7 @@ def test_tables_of_pairs_are_prepared_as_parallel_files(layout, tmp_path, caplog
 
 def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
     (tmp_path / "y.csv").write_bytes(yelp_review_full(REVIEWS))
-    schema = schema_of(1, False, escaped_breaks=True)
+    schema = dataclasses.replace(schema_of(1, False), escaped_breaks=True)
     predicted = file_records(tmp_path / "y.csv", "text=2", schema).rows
     assert [record.input.value["text"] for record in predicted] == [text for _, text in REVIEWS]
 
