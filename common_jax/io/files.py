@@ -173,13 +173,17 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
         yield decode_line(line, path, number)
 
 
-def read_raw_lines(path: str | AnyPath) -> Iterator[bytes]:
-    """As `read_lines`, but bytes."""
+def read_raw_lines(path: str | AnyPath, member: str = "") -> Iterator[bytes]:
+    """As `read_lines`, but bytes.
+
+    Args:
+      member: the ending of the file to read in a zip of several.
+    """
     path = as_path(path)
     number = 0
     returns = 0
     try:
-        with open_bytes(path) as file:
+        with open_bytes(path, member) as file:
             for number, line in enumerate(lines_of(file, path), start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
                 returns += b"\r" in line
@@ -259,8 +263,8 @@ def decode_line(line: bytes, path: str | AnyPath, number: int) -> str:
         ) from error
 
 
-def open_bytes(path: AnyPath) -> io.BufferedReader:
-    """The open file, decompressed on a disk."""
+def open_bytes(path: AnyPath, member: str = "") -> io.BufferedReader:
+    """The open file, decompressed on a disk; `member` as of `read_raw_lines`."""
     if in_bucket(path):
         return io.BufferedReader(io.BytesIO(path.read_bytes()))  # type: ignore[arg-type]
     match _compression(path):
@@ -269,7 +273,7 @@ def open_bytes(path: AnyPath) -> io.BufferedReader:
                 raise gzip.BadGzipFile("no gzip header" if start else "an empty file")
             return io.BufferedReader(gzip.GzipFile(path))
         case ".zip":
-            return _open_zip(path)
+            return _open_zip(path, member)
         case ".bz2":
             return io.BufferedReader(bz2.BZ2File(path))
         case ".xz":
@@ -281,21 +285,21 @@ def open_bytes(path: AnyPath) -> io.BufferedReader:
     return path.open("rb")
 
 
-def _open_zip(path: Path) -> io.BufferedReader:
+def _open_zip(path: Path, member: str) -> io.BufferedReader:
     with zipfile.ZipFile(path) as archive:  # its open members stay readable after it is closed
         names = _members(path)
-        texts = names if len(names) == 1 else [name for name in names if name.endswith(".txt")]
+        texts = [name for name in names if len(names) == 1 or (member and name.endswith(member))]
         if len(texts) != 1:
-            counted = f"{len(texts)} files in it ending in .txt" if texts else "no file in it"
+            counted = f"{len(texts)} files in it ending in {member}" if texts else "no file in it"
             if names and not texts:
                 counted = f"{len(names)} files in it ({', '.join(names)[:200]})"
             raise UserError(f"{path}: {counted}; unpack it and name the one")
         try:
-            member = archive.open(texts[0])
+            opened = archive.open(texts[0])
         except RuntimeError as error:  # a password, or a method of compression without support
             raise UserError(f"{path}: {texts[0]} in it cannot be read ({error})") from error
     # Reading lines is many times faster with a buffer; the cast is for the type stubs.
-    return io.BufferedReader(cast(io.RawIOBase, member), 1 << 16)
+    return io.BufferedReader(cast(io.RawIOBase, opened), 1 << 16)
 
 
 def _members(path: Path) -> list[str]:
