@@ -12,7 +12,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -91,13 +91,14 @@ def find_files(folder: Path, name: str, key: str) -> list[Path]:
     return files
 
 
-def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
-    """The stem `name`, or if it is a pattern the stems of the files STEM.`ending` that match."""
-    if not is_pattern(folder, f"{name}.{ending}"):
-        return [folder / name]
-    files = matches(folder, f"{name}.{ending}*")
-    stems = [file.with_name(uncompressed_name(file)).with_suffix("") for file in files]
-    return list(dict.fromkeys(stems)) or [folder / name]
+def require_distinct(sources: Iterable[Sequence[Path]], key: str) -> None:
+    """Raises UserError if the config field `key` names a source, one file or two, twice."""
+    seen = set[tuple[str, ...]]()
+    for files in sources:
+        real = tuple(map(os.path.realpath, files))
+        if real in seen:
+            raise UserError(f"{key}: {files[0]}: named twice; name it once")
+        seen.add(real)
 
 
 def exists(folder: Path, name: str) -> bool:
@@ -163,7 +164,7 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
     Only "\n" separates lines (one "\r" before it goes too), or "\r" in a file without any "\n":
     other "\r", U+2028, "\x0b", U+0085 and their like are text: parallel files stay parallel. A last
     line without an end counts. A byte order mark at the start is dropped. Compressions are
-    recognised by their first bytes; a zip must contain one file, or one that ends in .txt.
+    recognised by their first bytes; a zip must contain one file.
 
     Raises:
       UserError: a missing or unreadable file, a folder, broken compressed data, a zip with none
@@ -225,21 +226,15 @@ def lines_of(file: io.BufferedIOBase, place: str | AnyPath) -> Iterator[bytes]:
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
             raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; split it")
-        if number == 1 and _ends_in_returns(line):
+        if number == 1 and ends_in_returns(line):
             _log_once(f"{place}: no line feeds: carriage returns end its lines")
             yield from re.findall(rb"[^\r]*\r|[^\r]+", line)
         else:
             yield line
 
 
-def ends_in_returns(path: AnyPath) -> bool:
-    """Whether carriage returns end the lines of a file, as it has no line feed."""
-    with reading(path) as file:
-        return _ends_in_returns(file.readline(LONGEST))
-
-
-def _ends_in_returns(line: bytes) -> bool:
-    """Whether a file with this first line has carriage returns only."""
+def ends_in_returns(line: bytes) -> bool:
+    """Whether carriage returns end the lines of a file with this first line."""
     return b"\r" in line[:-1] and not line.endswith(b"\n")
 
 

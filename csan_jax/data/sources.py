@@ -14,12 +14,17 @@ from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, decode, find_source, join
 from common_jax.errors import UserError
 from common_jax.io.files import (
+    LONGEST,
     ends_in_returns,
     find_file,
     find_files,
-    find_stems,
+    is_pattern,
+    matches,
     names_in,
     read_raw_lines,
+    reading,
+    require_distinct,
+    uncompressed_name,
 )
 from common_jax.text.cleaning import clean
 from csan_jax.data.text import one_line, undo_escapes
@@ -58,7 +63,7 @@ class Parallel:
         return str(self.files[0])
 
     def identity(self) -> Any:
-        returns = ["returns"] if any(map(ends_in_returns, self.files)) else []
+        returns = ["returns"] if any(map(_has_returns, self.files)) else []
         return [*map(file_identity, self.files), *returns]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
@@ -184,7 +189,9 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
         listed = names_in(names, key, folder)
-        return join(s for name in listed for s in _sources(config, folder, name, key))
+        found = [source for name in listed for source in _sources(config, folder, name, key)]
+        require_distinct((s.files if isinstance(s, Parallel) else [s.path] for s in found), key)
+        return join(found)
 
     source: Source = find_source(
         config,
@@ -197,7 +204,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     return Unescaped(source) if undo else source
 
 
-def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[Source]:
+def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> Sequence[Parallel | Table]:
     """The sources of a name or of a pattern."""
     languages = config.source_language, config.target_language
     if config.is_table(name):
@@ -209,6 +216,21 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
     stems = find_stems(folder, name, config.source_language)
     pairs = [tuple(find_file(f"{stem}.{language}") for language in languages) for stem in stems]
     return [Parallel((source, target)) for source, target in pairs]
+
+
+def _has_returns(path: Path) -> bool:
+    """Whether carriage returns end the lines of a file."""
+    with reading(path) as file:
+        return ends_in_returns(file.readline(LONGEST))
+
+
+def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
+    """The stem `name`, or if it is a pattern the stems of the files STEM.`ending` that match."""
+    if not is_pattern(folder, f"{name}.{ending}"):
+        return [folder / name]
+    files = matches(folder, f"{name}.{ending}*")
+    stems = [file.with_name(uncompressed_name(file)).with_suffix("") for file in files]
+    return list(dict.fromkeys(stems)) or [folder / name]
 
 
 def _valid(
