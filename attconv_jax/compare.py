@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from common_jax.compare import Evaluation, IncomparableError, ScoredExample, notes_by_label
+from common_jax.deploy.schema import tab_separated
 from common_jax.document import Cell, Chart, Element, Heatmap, Panel, Section, Series, Table
 from common_jax.errors import UserError
 from common_jax.metrics.classification import (
@@ -118,7 +119,7 @@ class LabelEvaluation(Evaluation):
         examples = []
         for row, pair in zip(rows, texts, strict=True):
             gold, label, *_ = row
-            line = "\t".join(" ".join(text.split()) for text in pair)
+            line = tab_separated(pair) if len(pair) > 1 else pair[0]
             chance = 100 * float(row[head.index(gold, 2)])
             examples.append(ScoredExample(line, " / ".join(pair), gold, label, chance))
         return examples

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int32, Num
 
 from attconv_jax.data import LABELS
 from attconv_jax.data.text import TEXTS, tokenize
+from common_jax.columns import Quotes
 from common_jax.data import layouts
 from common_jax.data.padding import Group, groups, padded
 from common_jax.deploy.answer import Answer, AttentionMap
@@ -100,6 +101,7 @@ class SentenceClassifier(Predictor):
             log-odds of "yes".
           max_length: longest text of training in words; 0 if unknown.
           escaped_breaks: as of `DataConfig`; True in earlier versions.
+          quotes: of tables, as of `DataConfig`.
         """
 
         labels: str
@@ -109,6 +111,7 @@ class SentenceClassifier(Predictor):
         ranking: bool = False
         max_length: int = 0
         escaped_breaks: bool = True
+        quotes: Quotes = "auto"
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
@@ -176,7 +179,10 @@ class SentenceClassifier(Predictor):
     @property
     def schema(self) -> Schema:
         settings = self._settings
-        return schema_of(settings.texts, settings.ranking, settings.escaped_breaks)
+        schema = schema_of(settings.texts, settings.ranking)
+        return dataclasses.replace(
+            schema, escaped_breaks=settings.escaped_breaks, quotes=settings.quotes
+        )
 
     def parse(self, line: str, place: str | Location) -> Request:
         """The words of a line's texts, and the arrays of the model's inputs."""
@@ -338,11 +344,6 @@ _RANKING = Schema(
 )
 
 
-def schema_of(texts: int, ranking: bool, escaped_breaks: bool = False) -> Schema:
-    """The schema for examples of one or two texts, or for a ranking.
-
-    Args:
-      escaped_breaks: of the training data (`DataConfig`).
-    """
-    schema = _RANKING if ranking else _REVIEWS if texts == 1 else _PAIRS
-    return dataclasses.replace(schema, escaped_breaks=escaped_breaks)
+def schema_of(texts: int, ranking: bool) -> Schema:
+    """The schema for examples of one or two texts, or for a ranking."""
+    return _RANKING if ranking else _REVIEWS if texts == 1 else _PAIRS

@@ -35,6 +35,7 @@ class SentenceService(WordLevelService[SentenceClassification]):
             ranking=self.task.ranking,
             max_length=data.max_length,
             escaped_breaks=data.escaped_breaks,
+            quotes=data.quotes,
         )
 
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from common_jax.columns import Quotes
 from common_jax.data.padding import Group, groups, padded, padded_width
 from common_jax.deploy.answer import Answer
 from common_jax.deploy.predictor import CompiledFunctions, Option, Predictor, outputs_of
@@ -18,6 +19,7 @@ from common_jax.fields import require
 from common_jax.text.cleaning import clean, with_blanks
 from csan_jax.data import JOINT, SEPARATE
 from csan_jax.data.subwords import END, Subwords, to_text
+from csan_jax.data.text import one_line, undo_escapes
 
 
 class Sentence(NamedTuple):
@@ -92,7 +94,7 @@ class Translator(Predictor):
           batch_tokens: source positions of a batch.
           max_length: longest sentence of training in pieces, with the end symbol; 0 if unknown.
           length_penalty, extra_length: of the search; None if unknown, in older exports.
-          white_space: as in training (`csan_jax.config.DataConfig`).
+          white_space, moses_escapes, quotes: as in training (`csan_jax.config.DataConfig`).
         """
 
         beam_size: int
@@ -101,6 +103,8 @@ class Translator(Predictor):
         length_penalty: float | None = None
         extra_length: int | None = None
         white_space: str = "keep"
+        moses_escapes: str = "keep"
+        quotes: Quotes = "auto"
 
         def __post_init__(self):
             for name in ("beam_size", "batch_tokens", "extra_length"):
@@ -181,7 +185,8 @@ class Translator(Predictor):
         return {"source_embedding": source, "target_embedding": target, "output_embedding": target}
 
     def parse(self, line: str, place: str | Location) -> Sentence:
-        text = clean(line)
+        text = clean(one_line(line))
+        text = undo_escapes(text) if self._settings.moses_escapes == "undo" else text
         text = with_blanks(text) if self._settings.white_space == "blanks" else text
         return Sentence(*self._source.encode([text.strip()], workers=1))
 
@@ -210,6 +215,7 @@ class Translator(Predictor):
             texts=(Text("source", "Text", columns=("src",), hint="a sentence to translate"),),
             output=json_schema(Translation),
             plain=not (self._count or self._attention),
+            quotes=self._settings.quotes,
             views=(
                 View("text", "translation", "Translation"),
                 View("table", "hypotheses", "Hypotheses and their scores"),

@@ -42,6 +42,8 @@ class TranslationService(Service[Translation]):
             length_penalty=decode.length_penalty,
             extra_length=decode.extra_length,
             white_space=data.white_space,
+            moses_escapes=data.moses_escapes,
+            quotes=data.quotes,
         )
 
     @property

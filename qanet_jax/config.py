@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from common_jax.config import MeshConfig, OptimizerConfig, SplitsConfig, TrainConfig
 from common_jax.data.word_rule import WordLevelConfig
 from common_jax.fields import DefaultChoice, require, share, size
+from common_jax.io.files import require_distinct
 from common_jax.paper_config import PaperConfig
 from qanet_jax.models.base import ReaderModel, WordsConfig
 
@@ -151,7 +153,7 @@ class DataConfig(SplitsConfig):
             f"data.weights={self.weights}: {len(weights)} weights for {len(names)} files of "
             "data.train",
         )
-        require(len(set(names)) == len(names), f"data.train={self.train}: the same file twice")
+        require_distinct(([Path(self.dir, name)] for name in names), "data.train")
         weighted_files = zip(names, weights or [1.0] * len(names), strict=True)
         return {name: weight for name, weight in weighted_files if weight}
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from common_jax.bad_examples import BadExamples
+from common_jax.columns import Quotes
 from common_jax.data.padding import Group, grouped, padded
 from common_jax.deploy.answer import AttentionMap
 from common_jax.deploy.predictor import (
@@ -62,6 +63,7 @@ class QuestionAnswerer(Predictor):
           question_length: longest question of training in words; 0 if unknown. Contexts are split
             into windows.
           answer_length: longest answer in words; 0 if unknown, in older exports.
+          quotes: of tables, as of `DataConfig`.
         """
 
         word_dim: int
@@ -73,6 +75,7 @@ class QuestionAnswerer(Predictor):
         inputs: str = ""
         question_length: int = 0
         answer_length: int = 0
+        quotes: Quotes = "auto"
 
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
@@ -223,6 +226,7 @@ class QuestionAnswerer(Predictor):
                 View("curves", "pointers", "Probability of each word as first and as last"),
                 View("words", "layers", "Context-query attention", of="words"),
             ),
+            quotes=self._settings.quotes,
             explained_length=1000,
             generated="It is trained on generated passages about invented people, villages and "
             "things.",

@@ -36,6 +36,7 @@ class ReadingService(WordLevelService[SpanExtraction]):
             inputs=inputs_to_text(config.model.inputs),
             question_length=data.question_length,
             answer_length=data.answer_length,
+            quotes=data.quotes,
         )
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:

@@ -23,7 +23,7 @@ from common_jax.data.sources import Generator, find_source, join
 from common_jax.errors import UserError
 from common_jax.fields import join_list
 from common_jax.inputs import Annotations
-from common_jax.io.files import find_files, names_in
+from common_jax.io.files import find_files, names_in, require_distinct
 from common_jax.text.cleaning import clean
 from common_jax.text.word_tokenizer import ENGLISH, Rule
 
@@ -223,6 +223,7 @@ def source_of(
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
         paths = [find_files(folder, name, key) for name in names_in(names, key, folder)]
+        require_distinct(([path] for shards in paths for path in shards), key)
         return join(s for shards in paths for s in file_sources(config, shards, annotated, rule))
 
     return find_source(

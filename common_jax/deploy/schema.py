@@ -8,12 +8,12 @@ import dataclasses
 import functools
 import json
 import operator
-import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from common_jax.columns import Quotes
 from common_jax.errors import Location, UserError
 
 JsonSchema = dict[str, Any]  # of the 2020-12 draft, which OpenAPI 3.1 uses
@@ -22,8 +22,7 @@ NUMBER: JsonSchema = {"type": "number"}
 INTEGER: JsonSchema = {"type": "integer"}
 
 _TYPES = {str: "string", int: "integer", float: "number", type(None): "null"}
-_BREAK = re.compile(r"\r?\n")
-_SPACE = re.compile(r"[\t\r\n]+")
+_INNER_TAB = "\v"  # for a tab in one of the texts that tabs separate; words end at both
 
 
 def record(required: Mapping[str, JsonSchema], **optional: JsonSchema) -> JsonSchema:
@@ -138,7 +137,8 @@ class Schema:
       output: the JSON schema of an output, an object.
       plain: whether the line of an output is plain text (`Answer.plain`), not a JSON object.
       views: of an output, in the order of the page; without any, the page shows the JSON.
-      escaped_breaks: of a table of inputs, as `common_jax.data.tables.Table`; as in training.
+      escaped_breaks, quotes: of a table of inputs, as `common_jax.data.tables.Table`; as in
+        training.
       explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
       about: a sentence on what such a model does.
       generated: a sentence on the family's generated corpus, for models that are trained on it.
@@ -152,6 +152,7 @@ class Schema:
     plain: bool = False
     views: tuple[View, ...] = ()
     escaped_breaks: bool = False
+    quotes: Quotes = "auto"
     explained_length: int = 200
     about: str = ""
     generated: str = ""
@@ -180,8 +181,8 @@ class Schema:
     def to_line(self, value: Any, place: str | Location) -> str:
         """The line of an input: a string, which is the line, or an object of the texts.
 
-        A string that is a JSON object is read as one; its other fields are ignored. Line breaks,
-        and tabs in a text of an object, become spaces.
+        A string that is a JSON object is read as one; its other fields are ignored. The texts keep
+        their line ends, as in a corpus, so that the line may have several; see `tab_separated`.
 
         Raises:
           UserError: for another type or other fields.
@@ -192,7 +193,7 @@ class Schema:
         if isinstance(value, str):
             row = None if self.line == "json" else object_in(value)
             if row is None:
-                return _require_complete(_BREAK.sub(" ", value), place)
+                return _require_complete(value, place)
             value = {name: row[name] for name in names if name in row}
 
         # Each text must be there, a string, and complete.
@@ -210,7 +211,8 @@ class Schema:
         if unknown := [name for name in value if name not in names]:
             name = unknown[0][:60].encode(errors="backslashreplace").decode()
             raise UserError(f"{place}: unknown field {name!r}; an input has {self._names()}")
-        return "\t".join(_SPACE.sub(" ", value[name]) for name in names)
+        texts = [value[name] for name in names]
+        return tab_separated(texts) if self.line == "tab" else texts[0]
 
     def _names(self) -> str:
         return " and ".join(repr(text.name) for text in self.texts)
@@ -222,6 +224,11 @@ class Schema:
             "json": f"a JSON object of {self._names()}, as text",
         }
         return forms[self.line]
+
+
+def tab_separated(texts: Iterable[str]) -> str:
+    """A line of texts, with a vertical tab for each tab in them."""
+    return "\t".join(text.replace("\t", _INNER_TAB) for text in texts)
 
 
 def object_in(line: str) -> dict[str, Any] | None:

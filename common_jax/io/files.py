@@ -12,7 +12,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -91,13 +91,14 @@ def find_files(folder: Path, name: str, key: str) -> list[Path]:
     return files
 
 
-def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
-    """The stem `name`, or if it is a pattern the stems of the files STEM.`ending` that match."""
-    if not is_pattern(folder, f"{name}.{ending}"):
-        return [folder / name]
-    files = matches(folder, f"{name}.{ending}*")
-    stems = [file.with_name(uncompressed_name(file)).with_suffix("") for file in files]
-    return list(dict.fromkeys(stems)) or [folder / name]
+def require_distinct(sources: Iterable[Sequence[Path]], key: str) -> None:
+    """Raises UserError if the config field `key` names a source, one file or two, twice."""
+    seen = set[tuple[str, ...]]()
+    for files in sources:
+        real = tuple(map(os.path.realpath, files))
+        if real in seen:
+            raise UserError(f"{key}: {files[0]}: named twice; name it once")
+        seen.add(real)
 
 
 def exists(folder: Path, name: str) -> bool:
@@ -163,7 +164,7 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
     Only "\n" separates lines (one "\r" before it goes too), or "\r" in a file without any "\n":
     other "\r", U+2028, "\x0b", U+0085 and their like are text: parallel files stay parallel. A last
     line without an end counts. A byte order mark at the start is dropped. Compressions are
-    recognised by their first bytes; a zip must contain one file, or one that ends in .txt.
+    recognised by their first bytes; a zip must contain one file.
 
     Raises:
       UserError: a missing or unreadable file, a folder, broken compressed data, a zip with none
@@ -173,13 +174,17 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
         yield decode_line(line, path, number)
 
 
-def read_raw_lines(path: str | AnyPath) -> Iterator[bytes]:
-    """As `read_lines`, but bytes."""
+def read_raw_lines(path: str | AnyPath, member: str = "") -> Iterator[bytes]:
+    """As `read_lines`, but bytes.
+
+    Args:
+      member: the ending of the file to read in a zip of several.
+    """
     path = as_path(path)
     number = 0
     returns = 0
     try:
-        with open_bytes(path) as file:
+        with open_bytes(path, member) as file:
             for number, line in enumerate(lines_of(file, path), start=1):
                 line = line.removesuffix(b"\n").removesuffix(b"\r")
                 returns += b"\r" in line
@@ -221,21 +226,15 @@ def lines_of(file: io.BufferedIOBase, place: str | AnyPath) -> Iterator[bytes]:
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
             raise UserError(f"{place}:{number}: a line of more than {LONGEST >> 20} MiB; split it")
-        if number == 1 and _ends_in_returns(line):
+        if number == 1 and ends_in_returns(line):
             _log_once(f"{place}: no line feeds: carriage returns end its lines")
             yield from re.findall(rb"[^\r]*\r|[^\r]+", line)
         else:
             yield line
 
 
-def ends_in_returns(path: AnyPath) -> bool:
-    """Whether carriage returns end the lines of a file, as it has no line feed."""
-    with reading(path) as file:
-        return _ends_in_returns(file.readline(LONGEST))
-
-
-def _ends_in_returns(line: bytes) -> bool:
-    """Whether a file with this first line has carriage returns only."""
+def ends_in_returns(line: bytes) -> bool:
+    """Whether carriage returns end the lines of a file with this first line."""
     return b"\r" in line[:-1] and not line.endswith(b"\n")
 
 
@@ -259,8 +258,8 @@ def decode_line(line: bytes, path: str | AnyPath, number: int) -> str:
         ) from error
 
 
-def open_bytes(path: AnyPath) -> io.BufferedReader:
-    """The open file, decompressed on a disk."""
+def open_bytes(path: AnyPath, member: str = "") -> io.BufferedReader:
+    """The open file, decompressed on a disk; `member` as of `read_raw_lines`."""
     if in_bucket(path):
         return io.BufferedReader(io.BytesIO(path.read_bytes()))  # type: ignore[arg-type]
     match _compression(path):
@@ -269,7 +268,7 @@ def open_bytes(path: AnyPath) -> io.BufferedReader:
                 raise gzip.BadGzipFile("no gzip header" if start else "an empty file")
             return io.BufferedReader(gzip.GzipFile(path))
         case ".zip":
-            return _open_zip(path)
+            return _open_zip(path, member)
         case ".bz2":
             return io.BufferedReader(bz2.BZ2File(path))
         case ".xz":
@@ -281,21 +280,21 @@ def open_bytes(path: AnyPath) -> io.BufferedReader:
     return path.open("rb")
 
 
-def _open_zip(path: Path) -> io.BufferedReader:
+def _open_zip(path: Path, member: str) -> io.BufferedReader:
     with zipfile.ZipFile(path) as archive:  # its open members stay readable after it is closed
         names = _members(path)
-        texts = names if len(names) == 1 else [name for name in names if name.endswith(".txt")]
+        texts = [name for name in names if len(names) == 1 or (member and name.endswith(member))]
         if len(texts) != 1:
-            counted = f"{len(texts)} files in it ending in .txt" if texts else "no file in it"
+            counted = f"{len(texts)} files in it ending in {member}" if texts else "no file in it"
             if names and not texts:
                 counted = f"{len(names)} files in it ({', '.join(names)[:200]})"
             raise UserError(f"{path}: {counted}; unpack it and name the one")
         try:
-            member = archive.open(texts[0])
+            opened = archive.open(texts[0])
         except RuntimeError as error:  # a password, or a method of compression without support
             raise UserError(f"{path}: {texts[0]} in it cannot be read ({error})") from error
     # Reading lines is many times faster with a buffer; the cast is for the type stubs.
-    return io.BufferedReader(cast(io.RawIOBase, member), 1 << 16)
+    return io.BufferedReader(cast(io.RawIOBase, opened), 1 << 16)
 
 
 def _members(path: Path) -> list[str]:

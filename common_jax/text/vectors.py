@@ -63,7 +63,7 @@ def read_vectors(
     `words` with a field that is no number.
 
     Args:
-      path: plain or compressed; a zip must hold one .txt.
+      path: plain or compressed; a zip must hold one file, or one that ends in .txt.
       words: in any case.
       dim: D, the numbers in a row.
 
@@ -111,7 +111,7 @@ def _rows(
     """The line number, word and line of each row with `dim` numbers; the first fields of other rows
     are added to `rejected`."""
     first = True
-    for number, line in enumerate(_split_at_returns(read_raw_lines(path)), start=1):
+    for number, line in enumerate(_split_at_returns(read_raw_lines(path, ".txt")), start=1):
         line = line.strip(_BLANKS).replace(b"\t", b" ")  # fastText ends its rows with a space
         if number == 1 and (header := _header(line)) is not None:
             if header != dim:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,31 +14,23 @@ from common_jax.data.prepared import Split
 from common_jax.data.sources import Generator, decode, find_source, join
 from common_jax.errors import UserError
 from common_jax.io.files import (
+    LONGEST,
     ends_in_returns,
     find_file,
     find_files,
-    find_stems,
+    is_pattern,
+    matches,
     names_in,
     read_raw_lines,
+    reading,
+    require_distinct,
+    uncompressed_name,
 )
 from common_jax.text.cleaning import clean
+from csan_jax.data.text import one_line, undo_escapes
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
-
-
-# Moses's escapes, as in old corpora.
-_CHARACTERS = {
-    "&apos;": "'",
-    "&quot;": '"',
-    "&lt;": "<",
-    "&gt;": ">",
-    "&#91;": "[",
-    "&#93;": "]",
-    "&#124;": "|",
-    "&amp;": "&",
-}
-_ESCAPE = re.compile("|".join(_CHARACTERS))
 
 
 class Pair(NamedTuple):
@@ -72,7 +63,7 @@ class Parallel:
         return str(self.files[0])
 
     def identity(self) -> Any:
-        returns = ["returns"] if any(map(ends_in_returns, self.files)) else []
+        returns = ["returns"] if any(map(_has_returns, self.files)) else []
         return [*map(file_identity, self.files), *returns]
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
@@ -115,7 +106,7 @@ class Table(tables.Table):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for row in self.rows(bad_examples):
-            texts = (_one_line(row.fields[side]) for side in ("source", "target"))
+            texts = (one_line(row.fields[side]) for side in ("source", "target"))
             yield from _valid(texts, [row.place, row.place], bad_examples)
 
 
@@ -146,7 +137,7 @@ class Records(sources.Records):
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for location, texts, _ in self.rows(self.languages, bad_examples):
-            yield from _valid(map(_one_line, texts), [location, location], bad_examples)
+            yield from _valid(map(one_line, texts), [location, location], bad_examples)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,15 +156,6 @@ class Unescaped:
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for location, source, target in self.source.read(bad_examples):
             yield Pair(location, undo_escapes(source), undo_escapes(target))
-
-
-def undo_escapes(text: str) -> str:
-    """Replaces `&apos; &quot; &lt; &gt; &#91; &#93; &#124; &amp;` by their characters.
-
-    Other entities (`&eacute;`, `&#39;`) are not Moses's and stay. Replacement is not repeated:
-    "&amp;lt;" is the escape of "&lt;".
-    """
-    return _ESCAPE.sub(lambda match: _CHARACTERS[match[0]], text) if "&" in text else text
 
 
 def _numbered(pairs: Iterable[tuple[str, str]], place: str) -> Iterator[Pair]:
@@ -207,7 +189,9 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     def files(folder: Path, names: str) -> Source:
         key = f"data.{split}"
         listed = names_in(names, key, folder)
-        return join(s for name in listed for s in _sources(config, folder, name, key))
+        found = [source for name in listed for source in _sources(config, folder, name, key)]
+        require_distinct((s.files if isinstance(s, Parallel) else [s.path] for s in found), key)
+        return join(found)
 
     source: Source = find_source(
         config,
@@ -220,7 +204,7 @@ def source_of(config: "DataConfig", split: Split) -> Source:
     return Unescaped(source) if undo else source
 
 
-def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[Source]:
+def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> Sequence[Parallel | Table]:
     """The sources of a name or of a pattern."""
     languages = config.source_language, config.target_language
     if config.is_table(name):
@@ -234,9 +218,19 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> list[So
     return [Parallel((source, target)) for source, target in pairs]
 
 
-def _one_line(text: str) -> str:
-    """The text with spaces for line ends, as raw texts are stored one a line."""
-    return text.replace("\r\n", " ").replace("\n", " ")
+def _has_returns(path: Path) -> bool:
+    """Whether carriage returns end the lines of a file."""
+    with reading(path) as file:
+        return ends_in_returns(file.readline(LONGEST))
+
+
+def find_stems(folder: Path, name: str, ending: str) -> list[Path]:
+    """The stem `name`, or if it is a pattern the stems of the files STEM.`ending` that match."""
+    if not is_pattern(folder, f"{name}.{ending}"):
+        return [folder / name]
+    files = matches(folder, f"{name}.{ending}*")
+    stems = [file.with_name(uncompressed_name(file)).with_suffix("") for file in files]
+    return list(dict.fromkeys(stems)) or [folder / name]
 
 
 def _valid(

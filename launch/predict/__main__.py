@@ -90,8 +90,8 @@ def _parser() -> Parser:
     parser.add_argument("--input", type=disk_path, metavar="FILE", help=text)
     text = "column of each text of a table: text=review, first=2,second=3"
     parser.add_argument("--columns", default="", metavar="TEXT=NAME,...", help=text)
-    text = "quotation marks of a tab-separated table: auto | csv | text (auto)"
-    parser.add_argument("--quotes", choices=("auto", "csv", "text"), default="auto", help=text)
+    text = "quotation marks of a tab-separated table: auto | csv | text (the run's)"
+    parser.add_argument("--quotes", choices=("auto", "csv", "text"), help=text)
     text = "FILE.csv or FILE.jsonl: a table; else lines (standard output)"
     parser.add_argument("--output", type=output_on_disk, metavar="FILE", help=text)
     text = "a line that cannot be used: continue | stop (continue)"
@@ -113,7 +113,7 @@ def _check(parser: Parser, args: argparse.Namespace) -> None:
         parser.error("--output does not go with --context, whose answer is printed")
     if args.columns and args.input is None:
         parser.error("--columns goes with --input")
-    if args.quotes != "auto" and args.input is None:
+    if args.quotes is not None and args.input is None:
         parser.error("--quotes goes with --input")
     if args.question is not None and not args.question.strip():
         parser.error("--question: has no word")

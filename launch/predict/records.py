@@ -173,12 +173,12 @@ def _squad_rows(path: Path) -> Iterator[Record]:
                 yield Record(Input(node.place, value), columns)
 
 
-def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes = "auto") -> Records:
+def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes | None = None) -> Records:
     """The records of a file: of a table if `columns` are given or its ending is a table's, of a
     SQuAD file if the schema's texts are context and question, or else of lines.
 
     Args:
-      columns, quotes: as `data.columns` and `data.quotes`.
+      columns, quotes: as `data.columns` and `data.quotes`; None for the schema's.
 
     Raises:
       UserError: for a table whose columns are not known.
@@ -190,7 +190,7 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes = "aut
         return Records(_squad_rows(path))
     layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
     by_field = parse_columns(columns, names, key=COLUMNS)
-    options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes}
+    options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes or schema.quotes}
     table = InputTable(path, (layout,), by_field, reads_all=True, **options)
     return _table_records(table, schema)
 

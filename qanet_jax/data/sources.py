@@ -11,7 +11,7 @@ from common_jax.data import prepared, sources
 from common_jax.data.corpus import recorded_identity
 from common_jax.data.holdout import ShuffledGroups
 from common_jax.data.sources import Generator, Sources, find_source
-from common_jax.io.files import find_file, find_files, names_in
+from common_jax.io.files import find_file, find_files, names_in, require_distinct
 from common_jax.text.squad import REPEATED, Squad, is_squad, read_squad, read_squad_dataset
 from common_jax.text.word_tokenizer import Rule
 from qanet_jax.data import Golds, Split
@@ -155,6 +155,9 @@ def _named_source(config: "DataConfig", split: Split, rule: Rule) -> Source:
         key = f"data.{split}"
         file_names = [*(config.train_files if train else names_in(names, key, folder))]
         several = len(file_names) > 1
+        if config.format == "squad":  # the others have one file
+            found = (find_files(folder, name, key) for name in file_names)
+            require_distinct(([path] for paths in found for path in paths), key)
         existing = tuple(_files(config, folder, name, split, several) for name in file_names)
         return Files(existing, distinct=not train) if several else existing[0]
 

@@ -112,7 +112,8 @@ def test_a_line_has_the_white_space_of_training():
     for space in "\t\u00a0\r\x85\u2028\u3000":
         line = f"\u00a0the{space}cat{space} sat"
         assert parse("blanks", line) == parse("keep", "the cat sat") != parse("keep", line)
-    assert Translator.Settings(1, 64).white_space == "keep"  # of exports of earlier versions
+    earlier = Translator.Settings(1, 64)  # of exports of earlier versions
+    assert (earlier.white_space, earlier.moses_escapes, earlier.quotes) == ("keep", "keep", "auto")
 
 
 def test_text_ends_at_the_end_symbol_and_stays_one_line():

@@ -133,9 +133,10 @@ AS_TAB, AS_JSON = (Schema("t", PAIR, form) for form in ("tab", "json"))
 
 def test_a_string_is_the_line_and_an_object_becomes_it():
     assert AS_TAB.to_line("a\tb", "here") == "a\tb"
-    assert AS_TAB.to_line(BOTH, "here") == "a b c\td"
+    assert AS_TAB.to_line(BOTH, "here") == "a\vb\nc\td"  # a tab separates texts
+    assert AS_TAB.to_line(AS_TAB.to_line(BOTH, "here"), "here") == "a\vb\nc\td"
     assert json.loads(AS_JSON.to_line({**BOTH, "id": 3}, "here")) == {**BOTH, "id": 3}
-    assert Schema("t", PAIR[:1]).to_line({"first": "a\r\nb"}, "here") == "a b"
+    assert Schema("t", PAIR[:1]).to_line({"first": "a\r\n\tb"}, "here") == "a\r\n\tb"
     assert AS_JSON.to_texts(AS_JSON.to_line(BOTH, "here")) == (*BOTH.values(),)
 
 

@@ -7,7 +7,8 @@ import pytest
 from common_jax.bad_examples import BadExamples
 from common_jax.data.layouts import Layout
 from common_jax.errors import UserError
-from common_jax.io.files import find_files, find_stems
+from common_jax.io.files import find_files
+from csan_jax.data.sources import find_stems
 from tests.common_jax.data import other_tools
 from tests.common_jax.data.other_tools import fails, fields, json_lines, json_list, parquet, table
 

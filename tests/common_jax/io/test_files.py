@@ -26,7 +26,7 @@ def locked(data):
     return bytes(changed)
 
 
-FOLDER = {"folder/": b"", "folder/a.txt": TEXT.encode(), "README": b"", "__MACOSX/._a.txt": b""}
+FOLDER = {"folder/": b"", "folder/a.txt": TEXT.encode(), "__MACOSX/._a.txt": b""}
 READ = {
     "plain text": ("a.txt", TEXT.encode(), LINES),
     "text with a byte order mark": ("a.txt", b"\xef\xbb\xbf" + TEXT.encode(), LINES),
@@ -73,6 +73,11 @@ ZIP = archive({"a.txt": LONG})
 REFUSED = [
     ("a", b"ok\nf\xfcnf\n", r"a:2: not UTF-8 \(byte 0xfc after 1 bytes\)"),
     ("a.zip", archive({"a/": b""}), "a.zip: no file in it"),
+    (
+        "a.zip",
+        archive({"a.tsv": b"x", "README.txt": b"y"}),
+        r"a.zip: 2 files in it \(a.tsv, README.txt\); unpack it and name the one",
+    ),
     (
         "a.zip",
         locked(archive({"a.txt": b"secret"})),

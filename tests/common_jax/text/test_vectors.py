@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common_jax.bad_examples import BadExamples
 from common_jax.text.vectors import read_vectors
-from tests.common_jax.data.other_tools import COMPRESSIONS
+from tests.common_jax.data.other_tools import COMPRESSIONS, archive
 from tests.refusals import refusal
 
 FILE = """\
@@ -185,6 +185,15 @@ def test_files_of_another_dimension_or_that_cannot_be_read(tmp_path, name, conte
     if content is LONG:
         path.write_bytes(path.read_bytes()[:-12])
     assert message in fails(path, ["the"])
+
+
+def test_a_zip_may_have_other_files_beside_the_vectors(tmp_path):
+    """As GloVe's."""
+    path = tmp_path / "a.zip"
+    path.write_bytes(archive({"README": b"the 4 5 6\n", "a.txt": b"the 1 2 3\n"}))
+    assert rows_of(path, ["the"]) == {"the": [1, 2, 3]}
+    path.write_bytes(archive({"a.txt": b"", "b.txt": b""}))
+    assert fails(path) == "a.zip: 2 files in it ending in .txt; unpack it and name the one"
 
 
 def test_a_word_in_another_encoding_is_missing(tmp_path):

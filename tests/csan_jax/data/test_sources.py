@@ -12,7 +12,8 @@ from common_jax.fields import from_mapping, to_mapping
 from common_jax.training.config import parse
 from common_jax.training.identity import result_fields
 from csan_jax.config import Config, DataConfig
-from csan_jax.data.sources import source_of, undo_escapes
+from csan_jax.data.sources import source_of
+from csan_jax.data.text import undo_escapes
 from tests.common_jax.data import phrasebook
 from tests.families.data import corpora
 from tests.families.data.corpora import translation, translation_config, write_pairs

@@ -2,6 +2,7 @@
 tests/common_jax/data/test_formats.py); an example that cannot be read, or has no text or label, is
 an error in one line that names its place, or skipped, counted and reported."""
 
+import dataclasses
 import functools
 import gzip
 import json
@@ -316,7 +317,7 @@ def test_tables_of_pairs_are_prepared_as_parallel_files(layout, tmp_path, caplog
 
 def test_yelps_full_reviews_are_predicted_as_they_are_trained_on(tmp_path):
     (tmp_path / "y.csv").write_bytes(yelp_review_full(REVIEWS))
-    schema = schema_of(1, False, escaped_breaks=True)
+    schema = dataclasses.replace(schema_of(1, False), escaped_breaks=True)
     predicted = file_records(tmp_path / "y.csv", "text=2", schema).rows
     assert [record.input.value["text"] for record in predicted] == [text for _, text in REVIEWS]
 
@@ -378,10 +379,37 @@ def test_questions_of_two_files_with_equal_ids_are_refused(tmp_path):
     corpora.write_squad(tmp_path, "train.json", "dev.json", "s0.json", "s1.json")
     message = "json 'a': an id that an earlier question has"
     assert corpora.fails("qanet", tmp_path, train="s*.json").startswith(f"s1.{message}")
-    assert message in corpora.fails("qanet", tmp_path, dev="s0.json,s0.json")
+    assert message in corpora.fails("qanet", tmp_path, dev="s0.json,s1.json")
     other = [(context, f"{n}x", *more) for context, n, *more in QUESTIONS]
     corpora.write_squad(tmp_path, "s1.json", questions=other)
     assert corpora.reading(tmp_path, train="s0.json,s1.json").split_sizes()["train"][0] > 4
+
+
+@pytest.mark.parametrize(
+    ("family", "names", "twice"),
+    [
+        ("csan", "test,test", "test.en"),
+        ("csan", "p.tsv,link.tsv", "link.tsv"),
+        ("qanet", "test.json,t*.json", "test.json"),
+        ("attconv", "test.tsv,t*t.tsv", "test.tsv"),
+        ("attconv", "test.tsv,./test.tsv", "test.tsv"),
+    ],
+)
+def test_a_file_that_is_named_twice_is_refused(family, names, twice, tmp_path):
+    corpora.write_own(family, tmp_path)
+    corpora.write_squad(tmp_path, "test.json")
+    corpora.write_rows(tmp_path, "p.tsv", PAIRS[220:250])
+    (tmp_path / "link.tsv").symlink_to("p.tsv")
+    line = f"data.test: {twice}: named twice; name it once"
+    assert corpora.fails(family, tmp_path, test=names) == line
+
+
+def test_translations_of_the_same_sources_are_no_repetition(tmp_path):
+    corpora.write_parallel(tmp_path)
+    corpora.write_pairs(tmp_path, "other", [(en, f"{de}!") for en, de in corpora.SPLITS["test"]])
+    (tmp_path / "other.en").unlink()
+    (tmp_path / "other.en").symlink_to("test.en")
+    assert corpora.translation(tmp_path, test="test,other").split_sizes()["test"][0] == 60
 
 
 def test_ids_are_those_of_the_column_or_numbers(tmp_path):
