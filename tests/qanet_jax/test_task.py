@@ -29,6 +29,7 @@ from qanet_jax.task import SpanExtraction
 from tests.families.data.corpora import write_trivia
 from tests.families.tasks import READER, READER_WORDS, begun, span_extraction
 
+from tests.refusals import refusal
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
@@ -176,7 +177,7 @@ def test_explained_answers_have_the_probabilities_of_words(task, params, reader,
 def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     """The file is read once for all lines, and not again for words that it lacks."""
     file = tmp_path / "vectors.txt"
-    file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
+    file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\nCats 7 8\n", "utf-8")
     known = ["cats", "."]
     vectors = read_vectors(file, known, 2, BadExamples("error"))
     Vocabulary.make(Counter(known), vectors, 40).save(tmp_path)
@@ -191,18 +192,25 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     )
     reader = service_of(task).predictor(None, vectors=str(file))
     outputs = {"first": np.array([0]), "last": np.array([0]), "score": np.zeros(1)}
-    outputs |= {"start": np.zeros(4), "end": np.zeros(4)}
+    outputs |= {"start": np.zeros(5), "end": np.zeros(5)}
     monkeypatch.setattr(reader, "_computed", lambda _, windows, needed: [outputs for _ in windows])
-    context = "cats nine zebra quagga"
+    context = "cats nine zebra quagga Cats"
     assert len(list(reader.predict([input_line(context, "nine?")] * 2))) == 2
-    assert passes == [["?", "nine", "quagga", "zebra"]]
-    encoded = lambda reader: reader._encoded("context", [tokenized(context)], 1, 5)
+    assert passes == [["?", "Cats", "cats", "nine", "quagga", "zebra"]]
+    encoded = lambda reader: reader._encoded("context", [tokenized(context)], 1, 6)
     batch = encoded(reader)
-    expected = [[1, 2], [5, 6], [3, 4], [0, 0], [0, 0]]
+    expected = [[1, 2], [5, 6], [3, 4], [0, 0], [7, 8], [0, 0]]  # as of an evaluation
     np.testing.assert_array_equal(batch["context_vectors"][0], expected)
-    assert list(batch["context"][0] == 1) == [False, False, False, True, False]  # unknown
+    assert list(batch["context"][0] == 1) == [False, False, False, True, False, False]  # unknown
     plain = encoded(service_of(task).predictor(None))
-    assert list(plain["context"][0] == 1) == [False, True, True, True, False]
+    assert list(plain["context"][0] == 1) == [False, True, True, True, False, False]
+    np.testing.assert_array_equal(plain["context_vectors"][0, 4], [1, 2])
+
+    # another file is refused, each time
+    file.write_text("cats 9 9\nnine 5 6\n", "utf-8")
+    reader = service_of(task).predictor(None, vectors=str(file))
+    for _ in range(2):
+        assert "other vectors than the run has" in refusal(reader.answer, context, "nine?")
 
 
 def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task, squad):
