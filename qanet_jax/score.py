@@ -30,7 +30,7 @@ def score_squad(
     """
     if adversarial:
         return spans.score_adversarial(answers, golds)
-    if variants := sum(key != (of := spans.original(key)) and of in golds for key in golds):
+    if variants := sum(key != of and of in golds for key, of in spans.originals(golds).items()):
         _log.info(
             "%d ids are those of other questions and a suffix; if these are adversarial variants, "
             "score them by data.adversarial=True or --adversarial",
@@ -55,7 +55,7 @@ def example_results(
       attacked: whether questions have variants; then results are by original question.
     """
     scored = spans.under_attack(scores) if attacked else scores
-    by_original = {spans.original(key): length for key, length in lengths.items()}
+    by_original = {of: lengths[key] for key, of in spans.originals(lengths).items()}
     rows = [(*pair, (by_original if attacked else lengths)[key]) for key, pair in scored.items()]
     columns = np.array(rows, float).T
     return dict(zip(("exact_match", "f1", "length"), columns, strict=True))
