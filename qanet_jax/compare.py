@@ -56,10 +56,19 @@ class SpanEvaluation(Evaluation):
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """The questions' lengths if known, and their ids if predictions are stored."""
-        if not self._file.exists():
-            return super().identity
-        return {"ids": [*read_json(self._file).value], **super().identity}
+        """The questions' lengths and gold answers if known, and their ids if predictions are
+        stored."""
+        identity = {**super().identity}
+        if self._file.exists():
+            identity["ids"] = [*read_json(self._file).value]
+        if self.run.workdir.is_scored(self.split) and (golds := self._golds_sha256):
+            identity["golds"] = golds
+        return identity
+
+    @property
+    def _golds_sha256(self) -> str:
+        """Identifies the gold answers; "" if unknown, in older runs."""
+        return self.run.workdir.scores(self.split).get("golds_sha256", str, "")
 
     @functools.cached_property
     def predictions(self) -> list[ScoredExample]:

@@ -1,6 +1,8 @@
 """Official SQuAD and TriviaQA scores of predictions."""
 
 import collections
+import hashlib
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -59,6 +61,12 @@ def example_results(
     rows = [(*pair, (by_original if attacked else lengths)[key]) for key, pair in scored.items()]
     columns = np.array(rows, float).T
     return dict(zip(("exact_match", "f1", "length"), columns, strict=True))
+
+
+def golds_sha256(golds: Mapping[str, Sequence[str]]) -> str:
+    """The SHA-256 of the gold answers by question id, without their order and repetitions."""
+    texts = {key: sorted({*answers}) for key, answers in golds.items()}
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, tuple[str, float]]:

@@ -23,7 +23,13 @@ from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TEXTS, input_line
 from qanet_jax.layers import Words
-from qanet_jax.score import by_question, example_results, is_adversarial, score_squad
+from qanet_jax.score import (
+    by_question,
+    example_results,
+    golds_sha256,
+    is_adversarial,
+    score_squad,
+)
 
 EXAMPLES = 5  # answers shown after an evaluation
 
@@ -167,6 +173,7 @@ class SpanExtraction(WordLevelTask[Config]):
             metrics=metrics,
             notes={
                 "questions": len(golds),
+                "golds_sha256": golds_sha256(golds),
                 **calibrated,
                 **_by_kind(question_scores, texts, golds, metrics),
             },
