@@ -80,7 +80,7 @@ class SpanEvaluation(Evaluation):
 
         # The stored answers must have the F1 of the score.
         squad = self.run.corpus.texts(self.split)
-        golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+        golds = {q.id: q.golds for q in squad.questions}
         scores = question_scores(answers, golds) if answers.keys() == golds.keys() else {}
         f1 = 100 * float(np.mean([f1 for _, f1 in scores.values()])) if scores else 0.0
         matches = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01

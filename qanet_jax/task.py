@@ -133,7 +133,7 @@ class SpanExtraction(WordLevelTask[Config]):
         answers = {name: text for name, (text, _) in chosen.items()}
         confidences = {name: confidence for name, (_, confidence) in chosen.items()}
         if trivia is None:
-            golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+            golds = {q.id: q.golds for q in squad.questions}
             metrics = score_squad(answers, golds, self._is_adversarial(split))
             texts = {q.id: q.text for q in squad.questions}
             question_scores = spans.scores(answers, golds)
@@ -168,7 +168,7 @@ class SpanExtraction(WordLevelTask[Config]):
 
         # Examples at equal distances, with all different answers.
         sample = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
-        right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in sample]
+        right = [" | ".join(dict.fromkeys(q.golds)) for q in sample]
         return Scores(
             metrics=metrics,
             notes={

@@ -1,6 +1,7 @@
 """The task: prediction on other texts, and the scores of answers."""
 
 import dataclasses
+import hashlib
 import json
 import subprocess
 from collections import Counter
@@ -28,8 +29,8 @@ from qanet_jax.reading import Reading
 from qanet_jax.task import SpanExtraction
 from tests.families.data.corpora import write_trivia
 from tests.families.tasks import READER, READER_WORDS, begun, span_extraction
-
 from tests.refusals import refusal
+
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
@@ -314,6 +315,26 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     assert scored.notes["by_question_type"] == {"which": [1, 100, 100]}
     answers = [text.split("\n")[1] for text in scored.examples]
     assert answers == ["  -> Cats", "  -> cats", "  -> Evita"]
+
+
+def test_answers_that_cannot_be_located_are_gold(tmp_path):
+    """A text that stands several times in the passage has no place, and is right nevertheless."""
+    answers = ["Paris", "city of Paris"]
+    row = {"id": "1", "context": "Paris, city of Paris", "question": "Where?", "answers": answers}
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    folders = {"dir": str(tmp_path), "cache_dir": str(tmp_path / "cache")}
+    data = DataConfig(**folders, train="train.jsonl", dev="dev.jsonl")
+    task = SpanExtraction(Config(words=READER_WORDS, model=READER, data=data))
+    task.prepare()
+    at = np.array([[0]])
+    predictions = {"first": at, "last": at, "score": np.zeros((1, 1)), "normaliser": np.zeros(1)}
+    scored = task.score("dev", predictions)
+    assert scored.metrics == {"exact_match": 100, "f1": 100}
+    golds = json.dumps({"1": answers}).encode()
+    assert scored.notes["golds_sha256"] == hashlib.sha256(golds).hexdigest()
+    (question,) = task.data.texts("dev").questions
+    assert [answer.start for answer in question.answers] == [7]
 
 
 @pytest.mark.slow
