@@ -7,15 +7,16 @@ from pathlib import Path
 
 from common_jax.bad_examples import BadExamples
 from common_jax.data.object_rows import ObjectTable, read_scalar
-from common_jax.data.questions import QuestionTable, read_tables
+from common_jax.data.questions import QuestionTable, question_rows
 from common_jax.data.tables import named_rows
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.json_files import Node, filled_lines, has_one_value, read_json
-from common_jax.text.squad import IMPOSSIBLE, is_impossible, is_squad, question_id
+from common_jax.text.squad import is_impossible, is_squad, question_id
 from qanet_jax.score import is_adversarial, score_squad
 
 _IDS = ("id", "qid")  # as in tables of questions
+_Golds = tuple[str, str, list[str] | None]  # place, id, texts of answers; None if impossible
 _NEEDED = "needs one object, {id: answer, ...}, or rows of id and answer"
 
 
@@ -46,34 +47,38 @@ def score_files(
 
 def _read_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
     """The texts of the answers by question id, and the number of impossible questions."""
-    if not is_squad(Path(path)):
-        bad_examples = BadExamples("error", option="")
-        squad = read_tables([QuestionTable(Path(path))], bad_examples)
-        golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
-        impossible = bad_examples.counts.get(IMPOSSIBLE, {"count": 0})["count"]
-    else:
-        golds, impossible = _read_squad_golds(path)
+    rows = _squad_golds(path) if is_squad(Path(path)) else _table_golds(Path(path))
+    golds = dict[str, list[str]]()
+    impossible = 0
+    for place, key, texts in rows:
+        if texts is None:
+            impossible += 1
+            continue
+        require(key not in golds, f"{place}: repeats the id {key!r}")
+        require(bool(texts), f"{place}: no answers to score by")
+        golds[key] = texts
     if not golds:
         raise UserError(f"{path}: no question in it")
     return golds, impossible
 
 
-def _read_squad_golds(path: str | Path) -> tuple[dict[str, list[str]], int]:
-    golds = dict[str, list[str]]()
-    impossible = 0
+def _squad_golds(path: str | Path) -> Iterator[_Golds]:
+    """The gold answers of a file of SQuAD's format."""
     for number, article in enumerate(read_json(path).nodes("data")):
         for paragraph_number, paragraph in enumerate(article.nodes("paragraphs")):
             for question_number, question in enumerate(paragraph.nodes("qas")):
                 if is_impossible(question):
-                    impossible += 1
+                    yield question.place, "", None
                     continue
                 key = question_id(question, f"{number}.{paragraph_number}.{question_number}")
-                if key in golds:
-                    raise UserError(f"{question.place}: repeats the id {key!r}")
-                golds[key] = [answer.get("text", str) for answer in question.nodes("answers")]
-                if not golds[key]:
-                    raise UserError(f"{question.place}: no answers to score by")
-    return golds, impossible
+                texts = [answer.get("text", str) for answer in question.nodes("answers")]
+                yield question.place, key, texts
+
+
+def _table_golds(path: Path) -> Iterator[_Golds]:
+    """The gold answers of a table, in which a question without one is impossible."""
+    for row in question_rows([QuestionTable(path)], BadExamples("error", option="")):
+        yield row.place, row.id, [text for text, _ in row.answers] or None
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:

@@ -56,10 +56,19 @@ class SpanEvaluation(Evaluation):
 
     @functools.cached_property
     def identity(self) -> Mapping[str, Any]:
-        """The questions' lengths if known, and their ids if predictions are stored."""
-        if not self._file.exists():
-            return super().identity
-        return {"ids": [*read_json(self._file).value], **super().identity}
+        """The questions' lengths and gold answers if known, and their ids if predictions are
+        stored."""
+        identity = {**super().identity}
+        if self._file.exists():
+            identity["ids"] = [*read_json(self._file).value]
+        if self.run.workdir.is_scored(self.split) and (golds := self._golds_sha256):
+            identity["golds"] = golds
+        return identity
+
+    @property
+    def _golds_sha256(self) -> str:
+        """Identifies the gold answers; "" if unknown, in older runs."""
+        return self.run.workdir.scores(self.split).get("golds_sha256", str, "")
 
     @functools.cached_property
     def predictions(self) -> list[ScoredExample]:
@@ -71,7 +80,7 @@ class SpanEvaluation(Evaluation):
 
         # The stored answers must have the F1 of the score.
         squad = self.run.corpus.texts(self.split)
-        golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+        golds = {q.id: q.golds for q in squad.questions}
         scores = question_scores(answers, golds) if answers.keys() == golds.keys() else {}
         f1 = 100 * float(np.mean([f1 for _, f1 in scores.values()])) if scores else 0.0
         matches = "f1_worst" in stored or abs(f1 - stored.get("f1", f1)) <= 0.01

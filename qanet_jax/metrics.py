@@ -5,10 +5,11 @@ Comprehension Systems), where a question has variants named "original-variant".
 """
 
 import collections
+import itertools
 import math
 import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from common_jax.metrics.classification import wilson_interval
 
@@ -138,8 +139,8 @@ def score_adversarial(
 ) -> dict[str, float]:
     """Scores under attack, in percent, by both rules in use; the mean over original questions.
 
-    An id is that of an original question, or "original-variant". A question is scored by its
-    variant with the smallest F1 (the first of several), exact match included.
+    An id is that of an original question, or "original-variant" (`originals`). A question is
+    scored by its variant with the smallest F1 (the first of several), exact match included.
 
     - `exact_match`, `f1`: among the variants, or the original if there are none, as in the
       published evaluation.
@@ -178,14 +179,25 @@ def _by_original(
 ) -> dict[str, tuple[list[tuple[bool, float]], list[tuple[bool, float]]]]:
     """The scores of each original question, and of its variants."""
     groups: dict[str, tuple[list[tuple[bool, float]], list[tuple[bool, float]]]] = {}
-    for key, pair in scores.items():
-        groups.setdefault(original(key), ([], []))[key != original(key)].append(pair)
+    for key, of in originals(scores).items():
+        groups.setdefault(of, ([], []))[key != of].append(scores[key])
     return groups
 
 
-def original(key: str) -> str:
-    """The id of the question that `key` is, or is a variant of ("original-variant")."""
-    return key.partition("-")[0]
+def originals(keys: Collection[str]) -> dict[str, str]:
+    """By id, that of the question that it is, or is a variant of: its shortest part before a hyphen
+    that is one of the ids.
+
+    If no original has a hyphen, as in the published files, it is what precedes the first hyphen,
+    also where that is no id.
+    """
+    found = dict[str, str]()
+    for key in keys:
+        starts = itertools.accumulate(key.split("-"), "{}-{}".format)
+        found[key] = next(start for start in starts if start in keys)
+    if any("-" in of for key, of in found.items() if of != key):
+        return found
+    return {key: key.partition("-")[0] for key in found}
 
 
 def _worst(scores: Sequence[tuple[bool, float]]) -> tuple[bool, float]:

@@ -270,18 +270,20 @@ class QuestionAnswerer(Predictor):
         return {"words": [*words], "layers": [[AttentionMap(0, 1, np.round(weights, 4))]]}
 
     def _look_up(self, requests: Sequence["_Request"]) -> None:
-        """Reads the vectors of words that the run lacks, in one pass over the file."""
+        """Reads the vectors of words that the run lacks, in one pass over the file, which must have
+        the run's vectors of the other words."""
         if not self._vectors:
             return
         texts = (text for request in requests for text in (request.context, request.question))
         new = {word for text in texts for word in text.words} - self._looked_up
-        self._looked_up |= new
-        if lacking := [word for word in sorted(new) if word not in self._known]:
+        if not new <= self._known.words.keys():
             bad_examples = BadExamples(self._settings.on_bad_example, option="")
-            more = read_vectors(
-                local_copy(self._vectors), lacking, self._settings.word_dim, bad_examples
-            )
-            self._vocabulary = self._vocabulary.extended(more)
+            file = local_copy(self._vectors)
+            read = read_vectors(file, sorted(new), self._settings.word_dim, bad_examples)
+            same = self._known.has_vectors_of(read)
+            require(same, f"vectors={self._vectors}: other vectors than the run has; use its file")
+            self._vocabulary = self._vocabulary.extended(read)
+        self._looked_up |= new
 
     def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:
         size = self._settings.window

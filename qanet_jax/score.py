@@ -1,6 +1,8 @@
 """Official SQuAD and TriviaQA scores of predictions."""
 
 import collections
+import hashlib
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +32,7 @@ def score_squad(
     """
     if adversarial:
         return spans.score_adversarial(answers, golds)
-    if variants := sum(key != (of := spans.original(key)) and of in golds for key in golds):
+    if variants := sum(key != of and of in golds for key, of in spans.originals(golds).items()):
         _log.info(
             "%d ids are those of other questions and a suffix; if these are adversarial variants, "
             "score them by data.adversarial=True or --adversarial",
@@ -55,10 +57,16 @@ def example_results(
       attacked: whether questions have variants; then results are by original question.
     """
     scored = spans.under_attack(scores) if attacked else scores
-    by_original = {spans.original(key): length for key, length in lengths.items()}
+    by_original = {of: lengths[key] for key, of in spans.originals(lengths).items()}
     rows = [(*pair, (by_original if attacked else lengths)[key]) for key, pair in scored.items()]
     columns = np.array(rows, float).T
     return dict(zip(("exact_match", "f1", "length"), columns, strict=True))
+
+
+def golds_sha256(golds: Mapping[str, Sequence[str]]) -> str:
+    """The SHA-256 of the gold answers by question id, without their order and repetitions."""
+    texts = {key: sorted({*answers}) for key, answers in golds.items()}
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def by_question(answers: Mapping[str, tuple[str, float]]) -> dict[str, tuple[str, float]]:

@@ -23,7 +23,13 @@ from qanet_jax.config import Config
 from qanet_jax.data.dataset import ReadingData
 from qanet_jax.data.text import TEXTS, input_line
 from qanet_jax.layers import Words
-from qanet_jax.score import by_question, example_results, is_adversarial, score_squad
+from qanet_jax.score import (
+    by_question,
+    example_results,
+    golds_sha256,
+    is_adversarial,
+    score_squad,
+)
 
 EXAMPLES = 5  # answers shown after an evaluation
 
@@ -127,7 +133,7 @@ class SpanExtraction(WordLevelTask[Config]):
         answers = {name: text for name, (text, _) in chosen.items()}
         confidences = {name: confidence for name, (_, confidence) in chosen.items()}
         if trivia is None:
-            golds = {q.id: [answer.text for answer in q.answers] for q in squad.questions}
+            golds = {q.id: q.golds for q in squad.questions}
             metrics = score_squad(answers, golds, self._is_adversarial(split))
             texts = {q.id: q.text for q in squad.questions}
             question_scores = spans.scores(answers, golds)
@@ -162,11 +168,12 @@ class SpanExtraction(WordLevelTask[Config]):
 
         # Examples at equal distances, with all different answers.
         sample = squad.questions[:: max(1, len(squad.questions) // EXAMPLES)][:EXAMPLES]
-        right = [" | ".join(dict.fromkeys(a.text for a in q.answers)) for q in sample]
+        right = [" | ".join(dict.fromkeys(q.golds)) for q in sample]
         return Scores(
             metrics=metrics,
             notes={
                 "questions": len(golds),
+                "golds_sha256": golds_sha256(golds),
                 **calibrated,
                 **_by_kind(question_scores, texts, golds, metrics),
             },

@@ -92,15 +92,21 @@ class QuestionTables:
 def read_tables(
     tables: Sequence[QuestionTable], bad_examples: BadExamples, unnamed: str = ""
 ) -> Squad:
-    """The questions of one table or of its shards.
+    """The questions of one table or of its shards; `unnamed` is as of `question_rows`."""
+    return read_squad_rows(question_rows(tables, bad_examples, unnamed), bad_examples)
+
+
+def question_rows(
+    tables: Sequence[QuestionTable], bad_examples: BadExamples, unnamed: str = ""
+) -> Iterator[SquadRow]:
+    """The rows of one table or of its shards, each with an id.
 
     Args:
       unnamed: the start of the id of a question without one, which is its number.
     """
     rows = (row for table in tables for row in table.questions(bad_examples))
-    numbered = enumerate(rows, start=1)
-    named = (row if row.id else row._replace(id=f"{unnamed}{number}") for number, row in numbered)
-    return read_squad_rows(named, bad_examples)
+    for number, row in enumerate(rows, start=1):
+        yield row if row.id else row._replace(id=f"{unnamed}{number}")
 
 
 def _question(row: Row) -> SquadRow:

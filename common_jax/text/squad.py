@@ -45,12 +45,19 @@ class Question:
     Attributes:
       context: the index of its passage.
       answers: of several annotators, with repetitions; any of them is right.
+      unlocated: the texts of further answers, whose place in the passage is unknown.
     """
 
     id: str
     text: str
     context: int
     answers: tuple[Answer, ...]
+    unlocated: tuple[str, ...] = ()
+
+    @property
+    def golds(self) -> list[str]:
+        """The texts of all answers, by which predictions are scored."""
+        return [*(answer.text for answer in self.answers), *self.unlocated]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +110,7 @@ def read_squad(path: str | Path, bad_examples: BadExamples, unnamed: str = "") -
 
     Rejects passages that are empty or malformed, with all their questions, and questions that are
     empty or malformed, have the id of an earlier one, or no answer that `locate` finds in the
-    passage. Other answers that it does not find are left out and counted.
+    passage. Other answers that it does not find are counted, and only `golds` has their texts.
 
     Args:
       unnamed: the start of the id of a question without one.
@@ -276,7 +283,8 @@ class _Builder:
         else:
             for number, problem in wrong.items():
                 self._bad_examples.skip(f"{problem}, beside others", f"{place}.answers[{number}]")
-            self.squad.questions.append(Question(name, text, context, spans))
+            unlocated = tuple(answers[number][0] for number in wrong)
+            self.squad.questions.append(Question(name, text, context, spans, unlocated))
         self._ids.add(name)
 
     def _located(

@@ -29,6 +29,7 @@ class Vocabulary:
     """Ids of words and characters.
 
     Attributes:
+      words: from words to ids, at least 2; several words may share one.
       table: [R, D] the fixed vectors, row n - 2 for word id n; None if word vectors are trained.
       rule: that splits a text into these words (`word_tokenizer`).
     """
@@ -44,13 +45,12 @@ class Vocabulary:
         """Use `make` or `load`.
 
         Args:
-          words: from words to ids, at least 2; several words may share one.
           characters: in the order of their ids, from 2.
           shared: number of ids after those of the words, for hash buckets of unknown words.
         """
         self._shared = shared
         self._first_shared = max(words.values(), default=UNKNOWN) + 1
-        self._words = words
+        self.words = words
         self._characters = list(characters)
         self._char_ids = {c: n for n, c in enumerate(characters, start=_FIRST)}
         self.table = table
@@ -90,7 +90,7 @@ class Vocabulary:
 
     def __contains__(self, word: str) -> bool:
         """Whether the word, or a form of it, has an id of its own."""
-        return find_cased_form(word, self._words.__contains__) is not None
+        return find_cased_form(word, self.words.__contains__) is not None
 
     @property
     def size(self) -> int:
@@ -144,25 +144,25 @@ class Vocabulary:
         if (self._characters, self.rule) != (other._characters, other.rule):
             return False
         if self.table is None or other.table is None:
-            same = self._words == other._words and self._shared == other._shared
+            same = self.words == other.words and self._shared == other._shared
             return self.table is other.table and same
-        both = [word for word in self._words if word in other._words]
+        both = [word for word in self.words if word in other.words]
         own_vectors, other_vectors = (
-            vocabulary.vectors(np.array([vocabulary._words[word] for word in both], int))
+            vocabulary.vectors(np.array([vocabulary.words[word] for word in both], int))
             for vocabulary in (self, other)
         )
         return np.array_equal(own_vectors, other_vectors)
 
     def has_vectors_of(self, vectors: Vectors) -> bool:
         """Whether the words that are in both have the same fixed vectors."""
-        rows = {word: vectors.rows[word] for word in self._words if word in vectors.rows}
-        own_vectors = self.vectors(np.array([self._words[word] for word in rows], int))
+        rows = {word: vectors.rows[word] for word in self.words if word in vectors.rows}
+        own_vectors = self.vectors(np.array([self.words[word] for word in rows], int))
         return np.array_equal(own_vectors, vectors.table[[*rows.values()]])
 
     def ids_from(self, other: "Vocabulary") -> Int32[np.ndarray, "n"]:
         """The id here for each word id of `other`, both with trained vectors. 0 is padding in both;
         a word without an id here has the id of unknown words."""
-        words = other._words
+        words = other.words
         first = self._first_shared
         ids = np.full(other._first_shared + other._shared, UNKNOWN, np.int32)
         ids[0] = 0
@@ -174,16 +174,16 @@ class Vocabulary:
     def extended(self, vectors: Vectors) -> "Vocabulary":
         """Adds words with fixed vectors; present words keep their ids."""
         assert self.table is not None
-        new = {word: row for word, row in vectors.rows.items() if word not in self._words}
+        new = {word: row for word, row in vectors.rows.items() if word not in self.words}
         used = sorted({*new.values()})
         ids = dict(zip(used, itertools.count(_FIRST + len(self.table))))
-        words = {**self._words, **{word: ids[row] for word, row in new.items()}}
+        words = {**self.words, **{word: ids[row] for word, row in new.items()}}
         table = np.concatenate([self.table, vectors.table[used]])
         return Vocabulary(words, self._characters, table, rule=self.rule)
 
     def save(self, folder: Path) -> None:
         """Writes the vocabulary into an existing folder."""
-        saved = {"words": self._words, "characters": self._characters, "shared": self._shared}
+        saved = {"words": self.words, "characters": self._characters, "shared": self._shared}
         rule = {} if self.rule == ENGLISH else {"rule": self.rule}
         text = json.dumps(saved | rule, ensure_ascii=False)
         (folder / _WORDS_FILE).write_text(text + "\n", "utf-8")
@@ -218,8 +218,8 @@ class Vocabulary:
 
     def _check(self) -> None:
         """Raises ValueError for ids without a row, or invalid characters."""
-        rows = len(self._words) if self.table is None else len(self.table)
-        for word, number in self._words.items():
+        rows = len(self.words) if self.table is None else len(self.table)
+        for word, number in self.words.items():
             if type(number) is not int or not _FIRST <= number < _FIRST + rows:
                 raise ValueError(f"{word!r} has the id {str(number)[:20]}")
         if not all(type(c) is str for c in self._characters):
@@ -230,8 +230,8 @@ class Vocabulary:
             raise ValueError(f"{_TABLE} is no table of float32")
 
     def _word_id(self, word: str) -> int:
-        if match := find_cased_form(word, self._words.__contains__):
-            return self._words[match[1]]
+        if match := find_cased_form(word, self.words.__contains__):
+            return self.words[match[1]]
         if not self._shared:
             return UNKNOWN
         return self._first_shared + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared

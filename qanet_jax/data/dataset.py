@@ -233,10 +233,11 @@ class ReadingData(WordLevelData):
     def texts(self, split: str) -> Squad:
         """The texts of an evaluated split."""
         saved = json.loads((self.path / split / "squad.json").read_text("utf-8"))
-        questions = [
-            Question(**{**q, "answers": tuple(Answer(**a) for a in q["answers"])})
-            for q in saved["questions"]
-        ]
+        questions = []
+        for fields in saved["questions"]:
+            answers = tuple(Answer(**answer) for answer in fields["answers"])
+            unlocated = tuple(fields.get("unlocated", ()))
+            questions.append(Question(**{**fields, "answers": answers, "unlocated": unlocated}))
         return Squad(saved["contexts"], questions)
 
     def golds(self, split: str) -> Golds | None:

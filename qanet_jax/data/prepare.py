@@ -203,7 +203,8 @@ class _SplitWriter:
             answered = sum(bool(question.answers) for question in content.squad.questions)
             rows.meta["unreachable"] = {"count": count, "of": answered, "examples": examples}
         if not content.train:
-            _write_json(folder / "squad.json", dataclasses.asdict(content.squad))
+            squad = dataclasses.asdict(content.squad, dict_factory=_saved)
+            _write_json(folder / "squad.json", squad)
         if content.golds is not None:
             _write_json(folder / "golds.json", content.golds)
 
@@ -269,6 +270,11 @@ class _SplitWriter:
         columns = [column for column in self._inputs if column.text == owner]
         arrays = encode(columns, {name: text.words for name, text in texts.items()}, {})
         return {name: array.ravel() for name, array in arrays.items()}
+
+
+def _saved(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of an object in `squad.json`; `unlocated` is rare, and older folders lack it."""
+    return {name: value for name, value in fields if value or name != "unlocated"}
 
 
 def _write_json(file: Path, value: Any) -> None:

@@ -62,10 +62,14 @@ def test_the_report_has_the_numbers_of_the_paired_tests(family, result, tests, t
         ("csan", {"hypotheses": REFERENCES[:9], "references": REFERENCES[:9]}),
         ("qanet", {"texts": dict.fromkeys("01234568", "x")}),
         ("qanet", {"lengths": range(8)}),
+        ("qanet", {"golds_sha256": "bb"}),
         ("attconv", {"gold": "yes"}),
         ("attconv", {"lengths": stored_runs.LENGTHS + 1}),
     ],
-    ids=["references", "questions", "lengths of passages", "gold labels", "lengths of texts"],
+    ids=[
+        *("references", "questions", "lengths of passages", "gold answers"),
+        *("gold labels", "lengths of texts"),
+    ],
 )
 def test_runs_of_other_examples_are_not_compared(family, changes, tmp_path):
     first, better = runs_of(family, tmp_path, "first", "better")
@@ -99,6 +103,11 @@ def test_runs_without_results_of_examples_are_compared_by_their_scores(family, k
     (note,) = found.notes
     assert note.startswith(f"{older.workdir.path}: no eval/test.examples.tsv; score test")
     assert note in sections_of(family, [first, older])[0].elements
+
+
+def test_answers_of_older_runs_whose_golds_are_unknown_are_compared(tmp_path):
+    older = answers(tmp_path, "first", golds_sha256=None)
+    assert "p_f1" in paired("qanet", older, answers(tmp_path, "better")).numbers
 
 
 def test_answers_are_tested_by_permutation_of_questions(tmp_path):

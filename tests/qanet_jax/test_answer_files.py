@@ -57,6 +57,20 @@ def test_what_predict_writes_is_scored(name, output, tmp_path):
     assert expected == {"exact_match": third, "f1": third, "questions": 3, "unanswered": 1}
 
 
+def test_only_the_texts_of_the_golds_of_a_table_count(tmp_path):
+    """Answers that stand several times in the passage, or never, are right."""
+    row = {"context": "Paris: the city of Paris.", "question": "Where?"}
+    row["answers"] = json.dumps(["Paris", "the city of Paris", "Rome"])
+    rows = [{"id": i, **row} for i in "123"]
+    (tmp_path / "dev.jsonl").write_bytes(json_lines(rows))
+    (tmp_path / "dev.csv").write_bytes(comma_separated(rows))
+    (tmp_path / "p.json").write_text('{"1": "Paris", "2": "Rome", "3": "the city"}')
+    expected = {"exact_match": pytest.approx(200 / 3), "f1": pytest.approx(100 * (2 + 0.5) / 3)}
+    for name in ("dev.jsonl", "dev.csv"):
+        scores = score_files(tmp_path / "p.json", tmp_path / name)
+        assert scores == {**expected, "questions": 3, "unanswered": 0}
+
+
 FILES = {  # with the answers in them, or the error
     '{"m1": "Ada"}': {"m1": "Ada"},
     '{\n "m1": "Ada",\n "m2": ""\n}': {"m1": "Ada", "m2": ""},

@@ -153,6 +153,26 @@ def test_adversarial_by_hand():
     }
 
 
+UUID = "0e6e0e5c-9c5e-4b5f-8f0e-5a3a7c1d2b9a"
+ORIGINALS = [  # by id
+    {"dev-1": "dev-1", "dev-1-adv0": "dev-1", "dev-2": "dev-2", "dev-3": "dev-3"},
+    {f"{UUID}-high": UUID, UUID: UUID, f"{UUID[:-1]}b": f"{UUID[:-1]}b"},
+    {"56be4d": "56be4d", "56be4d-high-conf": "56be4d", "56be4d-high-conf-turk0": "56be4d"},
+    {"1-a": "1", "1-b": "1", "2": "2"},  # without its original
+]
+
+
+@pytest.mark.parametrize("expected", ORIGINALS)
+def test_originals_of_questions(expected):
+    assert metrics.originals([*expected]) == expected
+    golds = {key: ["red"] for key in expected}
+    wrong = next(key for key, of in expected.items() if key != of)
+    predictions = {key: "blue" if key == wrong else "red" for key in golds}
+    count = len({*expected.values()})
+    scored = metrics.score_adversarial(predictions, golds)
+    assert scored == dict.fromkeys(scored, 100 * (count - 1) / count)
+
+
 @pytest.mark.parametrize(
     ("kind", "of", "expected"),
     [

@@ -1,6 +1,7 @@
 """The task: prediction on other texts, and the scores of answers."""
 
 import dataclasses
+import hashlib
 import json
 import subprocess
 from collections import Counter
@@ -28,6 +29,7 @@ from qanet_jax.reading import Reading
 from qanet_jax.task import SpanExtraction
 from tests.families.data.corpora import write_trivia
 from tests.families.tasks import READER, READER_WORDS, begun, span_extraction
+from tests.refusals import refusal
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +178,7 @@ def test_explained_answers_have_the_probabilities_of_words(task, params, reader,
 def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     """The file is read once for all lines, and not again for words that it lacks."""
     file = tmp_path / "vectors.txt"
-    file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\n", "utf-8")
+    file.write_text("cats 1 2\nZebra 3 4\nnine 5 6\nCats 7 8\n", "utf-8")
     known = ["cats", "."]
     vectors = read_vectors(file, known, 2, BadExamples("error"))
     Vocabulary.make(Counter(known), vectors, 40).save(tmp_path)
@@ -191,18 +193,25 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     )
     reader = service_of(task).predictor(None, vectors=str(file))
     outputs = {"first": np.array([0]), "last": np.array([0]), "score": np.zeros(1)}
-    outputs |= {"start": np.zeros(4), "end": np.zeros(4)}
+    outputs |= {"start": np.zeros(5), "end": np.zeros(5)}
     monkeypatch.setattr(reader, "_computed", lambda _, windows, needed: [outputs for _ in windows])
-    context = "cats nine zebra quagga"
+    context = "cats nine zebra quagga Cats"
     assert len(list(reader.predict([input_line(context, "nine?")] * 2))) == 2
-    assert passes == [["?", "nine", "quagga", "zebra"]]
-    encoded = lambda reader: reader._encoded("context", [tokenized(context)], 1, 5)
+    assert passes == [["?", "Cats", "cats", "nine", "quagga", "zebra"]]
+    encoded = lambda reader: reader._encoded("context", [tokenized(context)], 1, 6)
     batch = encoded(reader)
-    expected = [[1, 2], [5, 6], [3, 4], [0, 0], [0, 0]]
+    expected = [[1, 2], [5, 6], [3, 4], [0, 0], [7, 8], [0, 0]]  # as of an evaluation
     np.testing.assert_array_equal(batch["context_vectors"][0], expected)
-    assert list(batch["context"][0] == 1) == [False, False, False, True, False]  # unknown
+    assert list(batch["context"][0] == 1) == [False, False, False, True, False, False]  # unknown
     plain = encoded(service_of(task).predictor(None))
-    assert list(plain["context"][0] == 1) == [False, True, True, True, False]
+    assert list(plain["context"][0] == 1) == [False, True, True, True, False, False]
+    np.testing.assert_array_equal(plain["context_vectors"][0, 4], [1, 2])
+
+    # another file is refused, each time
+    file.write_text("cats 9 9\nnine 5 6\n", "utf-8")
+    reader = service_of(task).predictor(None, vectors=str(file))
+    for _ in range(2):
+        assert "other vectors than the run has" in refusal(reader.answer, context, "nine?")
 
 
 def test_scores_are_those_of_the_answers_and_files_have_their_official_form(task, squad):
@@ -306,6 +315,26 @@ def test_documents_of_triviaqa_vote_and_predictions_have_the_official_form(tmp_p
     assert scored.notes["by_question_type"] == {"which": [1, 100, 100]}
     answers = [text.split("\n")[1] for text in scored.examples]
     assert answers == ["  -> Cats", "  -> cats", "  -> Evita"]
+
+
+def test_answers_that_cannot_be_located_are_gold(tmp_path):
+    """A text that stands several times in the passage has no place, and is right nevertheless."""
+    answers = ["Paris", "city of Paris"]
+    row = {"id": "1", "context": "Paris, city of Paris", "question": "Where?", "answers": answers}
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    folders = {"dir": str(tmp_path), "cache_dir": str(tmp_path / "cache")}
+    data = DataConfig(**folders, train="train.jsonl", dev="dev.jsonl")
+    task = SpanExtraction(Config(words=READER_WORDS, model=READER, data=data))
+    task.prepare()
+    at = np.array([[0]])
+    predictions = {"first": at, "last": at, "score": np.zeros((1, 1)), "normaliser": np.zeros(1)}
+    scored = task.score("dev", predictions)
+    assert scored.metrics == {"exact_match": 100, "f1": 100}
+    golds = json.dumps({"1": answers}).encode()
+    assert scored.notes["golds_sha256"] == hashlib.sha256(golds).hexdigest()
+    (question,) = task.data.texts("dev").questions
+    assert [answer.start for answer in question.answers] == [7]
 
 
 @pytest.mark.slow
