@@ -95,6 +95,7 @@ def _flags(overrides: dict[str, Any]) -> list[str]:
 def _table(name: str, seconds: tuple[float, float], args: Any) -> Part:
     """The rows of a table, at `SCALE` or tiny."""
     from launch.reproduce.__main__ import TABLES
+    from launch.reproduce.measurements import speed_digests
     from launch.reproduce.spec import read_table
     from launch.reproduce.table_file import SPEEDS
     from launch.reproduce.trials import ROW, corpora_of, trials_of
@@ -109,7 +110,10 @@ def _table(name: str, seconds: tuple[float, float], args: Any) -> Part:
         rows = {row.name: (f"{file}:{row.system}", _flags(TINY[paper])) for row in scale.made}
     job = {"rows": rows, "steps": args.steps, "inference": SPEEDS[1] in scale.metrics}
     corpora = [f"{c.folder}/{file}" for c in corpora_of(spec, scale) for file in c.files]
-    return Part(name, [Side(SUITE, Path(sys.executable), "rows", job)], seconds, corpora)
+    sides = [Side(SUITE, Path(sys.executable), "rows", job)]
+    configs = {trial.values[ROW]: trial.config for trial in trials}
+    digests = {} if args.small else speed_digests(configs, args.steps, args.data)
+    return Part(name, sides, seconds, corpora, digests)
 
 
 def _beside(

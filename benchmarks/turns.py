@@ -9,13 +9,14 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchmarks.side_by_side import THREADS, WORKERS, Side
 from common_jax.io.atomic import replace_text, write_json
-from launch.reproduce.measurements import SPEED, speeds_by_row
+from launch.reproduce.measurements import DIGESTS, SPEED, speeds_by_row
 
 ROOT = WORKERS.parents[1]
 CORES = 3  # of the machine, for each part that is compiled
@@ -31,12 +32,14 @@ class Part(NamedTuple):
       seconds: on one H200, until all is compiled beside the parts before it, and for all rounds;
         estimated.
       corpora: folders and files in --data.
+      digests: of a table's rows, by which `launch.reproduce` knows their speeds.
     """
 
     name: str
     sides: Sequence[Side]
     seconds: tuple[float, float]
     corpora: Sequence[str] = ()
+    digests: Mapping[str, str] = MappingProxyType({})
 
     @property
     def rows(self) -> dict[str, tuple[str, list[str]]]:
@@ -179,8 +182,9 @@ class Measurement:
         if self.part.is_table and self.result.get("rounds"):
             about = next(iter(self.result["sides"].values()))
             named = {"of": f"{self.part.name} {self.result['scale']}"}
+            digests = {DIGESTS: dict(self.part.digests)}
             rows = {"rows": speeds_by_row(self.result["rounds"])}
-            write_json(self._folder / SPEED, named | about | rows)
+            write_json(self._folder / SPEED, named | about | digests | rows)
 
     def end(self) -> None:
         """Ends all processes, writes the result and prints how far it has come."""

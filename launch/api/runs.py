@@ -12,6 +12,7 @@ from common_jax.document import Section
 from common_jax.io.paths import AnyPath, as_path
 from common_jax.training.config import default_workdir
 from common_jax.training.loop import train as take_steps
+from common_jax.training.multihost import broadcast_from_first
 from common_jax.training.preparation import prepare_on_all
 from common_jax.training.run_writer import RunWriter
 from common_jax.training.scored_run import ScoredRun
@@ -22,6 +23,7 @@ from launch.cli import command_line
 from launch.measure.step_meter import StepMeter, StepTracer
 from launch.pages.html import to_fragment
 from launch.pages.runs import bad_steps, learning_curves, scores
+from launch.trials.reuse import require_result_of
 
 Folder = str | os.PathLike[str]
 
@@ -126,7 +128,8 @@ def train(
         three.
 
     Raises:
-      UserError: for invalid data, an unusable folder, or a profile of steps that there are not.
+      UserError: for invalid data, an unusable folder, a finished run with other data or settings,
+        or a profile of steps that there are not.
       Interrupted: by SIGINT or SIGTERM in the main thread; the last step is saved, and the same
         call resumes.
     """
@@ -138,6 +141,7 @@ def train(
 
     with messages():
         task = chosen.with_inferred([writer]).make_task()
+        broadcast_from_first(lambda: require_result_of(writer, task, new_schedule=new_schedule))
         with StepTracer(task, profile) as tracer:
             if workers is not None:
                 prepare_on_all(task, workers)

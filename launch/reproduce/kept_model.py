@@ -6,14 +6,14 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from common_jax.errors import UserError
+from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import write_json, writing
 from common_jax.training.identity import SEED
 from launch.cli import module_command
 from launch.reproduce.trials import ROW
 from launch.trials.executor import Executor
 from launch.trials.train import train
-from launch.trials.trials import Trial
+from launch.trials.trials import Trial, require_own_folders
 
 MODELS = "models"
 
@@ -38,6 +38,8 @@ def keep_model(row: str, trials: Sequence[Trial], stored: Path, executor: Execut
         rows = " | ".join(dict.fromkeys(str(trial.values[ROW]) for trial in trials))
         raise UserError(f"--keep_model {row}: the rows with trials are {rows}")
     runs = trial.workdir.path.parent
+    with error_context("--out"):
+        require_own_folders([trial])
     train([trial], runs / "results.csv", executor, runs)
     result = trial.workdir.result()
     if result is None:

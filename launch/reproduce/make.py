@@ -12,7 +12,7 @@ from launch.pages import html, markdown
 from launch.reproduce.archive import keep, path_of, stored_as, unpack
 from launch.reproduce.claim_tables import claims_csv
 from launch.reproduce.claims import Judged, judged
-from launch.reproduce.measurements import ANSWERS, SPEED, answers_of, speeds_of
+from launch.reproduce.measurements import ANSWERS, DIGESTS, SPEED, answers_of, speeds_of
 from launch.reproduce.page import page
 from launch.reproduce.results import TableResults, read_results, to_csv
 from launch.reproduce.statements import CLAIMS_FILE
@@ -98,7 +98,7 @@ def make(request: TableRequest) -> MadeTable:
     folders = _measured_folders(request, notes)
     speeds = {}
     if request.times:
-        speeds = speeds_of(request.name, request.scale, request.trials, folders)
+        speeds = speeds_of(request.name, request.scale, request.trials, folders, request.data)
 
     # The results, by finished trials; of stored trials those that are stored.
     results = read_results(request.spec, request.scale, request.trials, speeds, notes)
@@ -122,7 +122,8 @@ def make(request: TableRequest) -> MadeTable:
     if not keeps:
         return MadeTable([trial.name for trial in unfinished], None)
     _write(request.page_folder, results, verdicts, report)
-    _write_measurements(request.page_folder, {SPEED: speeds, ANSWERS: answers})
+    measured = {key: value for key, value in speeds.items() if key != DIGESTS}  # as the trials are
+    _write_measurements(request.page_folder, {SPEED: measured, ANSWERS: answers})
     return MadeTable([trial.name for trial in unfinished], len(finished))
 
 

@@ -13,6 +13,7 @@ from common_jax.errors import UserError
 from common_jax.io.atomic import replace_text, write_json, writing
 from common_jax.io.json_files import Node, read_json
 from common_jax.training.identity import SEED
+from launch.trials.reuse import require_same_settings
 from launch.trials.trials import Trial, list_file
 
 State = Literal["new", "begun", "finished", "stopped", "failed"]
@@ -49,6 +50,7 @@ def find(trial: Trial) -> TrialStatus:
     if result := trial.workdir.finished(trial.config):
         try:
             trial.workdir.require(trial.config)
+            require_same_settings(trial.workdir, trial.config)
         except UserError as error:
             return TrialStatus("failed", result["steps"], error=str(error))
         metrics = {

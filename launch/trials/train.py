@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from common_jax.errors import Interrupted, UserError
+from common_jax.errors import Interrupted, UserError, error_context
 from common_jax.io.paths import AnyPath
 from launch.trials.executor import Executor
 
@@ -25,10 +25,12 @@ def train(trials: Sequence["Trial"], results: AnyPath, executor: Executor, folde
       folder: of all of them.
 
     Raises:
-      UserError: for an `asha` beyond the trials' steps.
+      UserError: for an `asha` beyond the trials' steps, or corpora that have changed since some
+        trials ended.
       Interrupted: upon a request to stop.
     """
     from common_jax.training.preemption import PreemptionHandler
+    from launch.trials.corpora import require_same_corpora
     from launch.trials.local_executor import run_here
     from launch.trials.status import find, write_list, write_results
 
@@ -36,6 +38,8 @@ def train(trials: Sequence["Trial"], results: AnyPath, executor: Executor, folde
     most = max(trial.config.train.steps for trial in trials)
     if executor.asha and executor.asha > most:
         raise UserError(f"--asha {executor.asha}: no trial has more than {most} steps")
+    with error_context("--out"):
+        require_same_corpora(trials)
     write_list(trials)
     final = ("finished", "stopped") if executor.asha else ("finished",)
     remaining = [trial for trial in trials if find(trial).state not in final]

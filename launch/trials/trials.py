@@ -19,6 +19,7 @@ from common_jax.training.config import ConfigFile, read_config
 from common_jax.training.identity import SEED
 from common_jax.training.scored_run import ScoredRun
 from launch.arguments import system_files
+from launch.trials.reuse import require_same_settings
 
 SYSTEM = "system"
 TRIALS = "trials"  # the folder of a sweep's runs
@@ -201,8 +202,9 @@ def _config_files(file: str | ConfigFile, systems: Sequence[str]) -> dict[str, C
 
 
 def require_own_folders(trials: Sequence[Trial]) -> None:
-    """Raises UserError if a trial's folder has a run with another config, with more steps, or with
-    the learning rate schedule of another number of steps, which a resumed run keeps."""
+    """Raises UserError if a trial's folder has a run with another config, a finished one with other
+    settings or more steps, or a run with the learning rate schedule of another number of steps,
+    which a resumed run keeps."""
     for trial in trials:
         trial.workdir.require(trial.config)
         taken = (trial.workdir.result() or {}).get("steps", 0)
@@ -222,6 +224,10 @@ def require_own_folders(trials: Sequence[Trial]) -> None:
                     f"{trial.workdir.path} was begun with a learning rate that ends at step {old}, "
                     f"and train.steps={steps} ends at {new}: choose another --out"
                 )
+
+        # the settings of a result that is not made again
+        if trial.workdir.finished(trial.config):
+            require_same_settings(trial.workdir, trial.config)
 
 
 def _listed(text: str) -> list[str]:

@@ -329,6 +329,23 @@ def test_speeds_are_measured_without_training_to_the_end(folder, trained, monkey
     monkeypatch.setattr("launch.measure.rows.measure_rounds", timed)
     with pytest.raises(UserError, match="timed again"):
         reproduce.main(argv)  # speeds of another scale are not used
+    (folder / "out" / "speed.json").write_text(json.dumps(file))
+    reproduce.main(argv)
+    faster = {'"model.dim" = "32"': '"model.dim" = "16"'}
+    longer = {"curves = true": "timed_steps = 11"}
+    for change in (faster, longer):
+        write(folder, "speed", **speeds, **change)
+        with pytest.raises(UserError, match="timed again"):
+            reproduce.main(argv)  # nor those of other configs or of another number of steps
+    write(folder, "speed", **speeds)
+    del file["digests"]
+    (folder / "out" / "speed.json").write_text(json.dumps(file))
+    with pytest.raises(UserError, match="timed again"):
+        reproduce.main(argv)  # nor those of which it is unknown, but for a stored page's
+    stored = folder / "stored" / "attconv" / "toy" / "small"
+    stored.mkdir(parents=True)
+    shutil.copy(folder / "out" / "speed.json", stored)
+    reproduce.main([*argv, "--no_train"])
 
 
 def test_a_trial_is_finished_only_with_all_its_files(folder, trained, monkeypatch):
@@ -363,6 +380,30 @@ def test_a_figure_without_fields_compares_the_runs_and_examples_are_answered(fol
     some = made(folder, "some", "--seeds", "1", "--rows", "light")[0]
     assert "| bi-CNN |" not in some
     assert made(folder, "some", "--seeds", "1")[0].count("| bi-CNN |") == page.count("| bi-CNN |")
+
+
+def test_examples_with_other_texts_or_of_other_runs_are_answered_again(folder, monkeypatch):
+    opened = []
+
+    def load_and_count(run, **options):
+        opened.append(run)
+        return load(run, **options)
+
+    def answered(**changes):
+        """The number of answers that were made."""
+        opened.clear()
+        write(folder, "figure", **{"[[claims]]": f"{EXAMPLES}[[claims]]"}, **changes)
+        made(folder, "out", "--seeds", "1")
+        return len(opened)
+
+    monkeypatch.setattr("common_jax.deploy.load", load_and_count)
+    assert [answered(), answered()] == [3, 0]
+    other = {"a cat sleeps": "a cat wakes"}
+    assert [answered(**other), answered(**other)] == [3, 0]
+    (run,) = (folder / "out" / "trials").glob("row=light*0")
+    result = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**result, "parameters_sha256": "another"}))
+    assert [answered(**other), answered(**other)] == [3, 0]
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,28 @@ def test_a_finished_trial_with_more_steps_is_refused(trial_of):
         require_own_folders([trial_of(10, 0)])
 
 
+def test_a_finished_trial_with_another_setting_that_changes_results_is_refused(planned, trial_of):
+    def trial(**fields):
+        return planned(overrides=[f"--config.train.{k}={v}" for k, v in fields.items()])[0]
+
+    finished(trial(evaluate_every=2))
+    for same in ({}, {"log_every": 7}, {"checkpoint_every": 7}, {"trackers": ""}):
+        assert find(trial(evaluate_every=2, **same)).state == "finished"
+        require_own_folders([trial(evaluate_every=2, **same)])
+    message = r"has finished with another train\.evaluate_every: --config\.train\.evaluate_every=2 "
+    with pytest.raises(UserError, match=message):
+        require_own_folders([trial(evaluate_every=4)])
+    assert find(trial(evaluate_every=4)).state == "failed"
+    require_own_folders([trial(evaluate_every=4, steps=200_000)])  # continues
+
+    finished(trial_of(20, 0.5))
+    require_own_folders([trial_of(20, 0.5)])
+    with pytest.raises(
+        UserError, match=r"another optimizer\.cooldown_start, optimizer\.cooldown_s"
+    ):
+        require_own_folders([trial_of(20, 0.25)])
+
+
 def test_a_run_of_a_file_that_was_edited_during_the_sweep_is_not_finished(planned):
     """Each trial's process reads the config file again."""
     first, second = planned(grid_axis("rate=0,0.1"))
