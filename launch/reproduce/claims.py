@@ -132,10 +132,11 @@ def published(scale: Scale, claim: Claim) -> Estimate | None:
 
     # or the paper has only the row's difference from the other
     if metric is None:
-        difference = first.get(f"{claim.metric}_difference")
-        if difference is None or claim.metric not in second:
+        metric = claim.metric
+        difference = first.get(f"{metric}_difference")
+        if difference is None or metric not in second:
             return None
-        return Estimate(claim.metric, difference)
+        first = {metric: second[metric] + difference}
 
     is_ratio = claim.relation == "ratio"
     value = first[metric] / second[metric] if is_ratio else first[metric] - second[metric]

@@ -462,6 +462,10 @@ def test_the_papers_difference(tmp_path):
     publish = lambda row: dataclasses.replace(row, published=numbers.get(row.name, {}))
     (verdict,) = judged(scaled(made(tmp_path, {"row": "better", "than": "base"}), publish))
     assert published_text(verdict.published, units) == "+0.20 points"
+    numbers = {"base": {"train_speed": 4.0}, "better": {"train_speed_difference": -1.0}}
+    speed = {"row": "better", "than": "base", "metric": "train_speed", "relation": "ratio"}
+    (verdict,) = judged(scaled(made(tmp_path, speed), publish))
+    assert published_text(verdict.published, units) == "0.75 times"
 
 
 def test_intervals_of_rates_are_cut_at_their_bounds(tmp_path, monkeypatch):
