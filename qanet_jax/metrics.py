@@ -186,10 +186,8 @@ def _by_original(
 
 def originals(keys: Collection[str]) -> dict[str, str]:
     """By id, that of the question that it is, or is a variant of: its shortest part before a hyphen
-    that is one of the ids.
-
-    If no original has a hyphen, as in the published files, it is what precedes the first hyphen,
-    also where that is no id.
+    that is an id. If no original has a hyphen, as in the published files, what precedes the first
+    hyphen, also where that is no id.
     """
     found = dict[str, str]()
     for key in keys:

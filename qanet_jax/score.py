@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from common_jax.errors import UserError
 from common_jax.io.files import uncompressed_name
 from qanet_jax import metrics as spans
 from qanet_jax import triviaqa_metrics
@@ -27,17 +28,21 @@ def score_squad(
 
     Args:
       answers, golds: by question id.
-      adversarial: scores variants of questions (ids "original-variant") by
-        `spans.score_adversarial`.
+      adversarial: scores variants of questions by `spans.score_adversarial`.
+
+    Raises:
+      UserError: if with `adversarial` the ids have hyphens, but none is another's and a suffix.
     """
+    variants = sum(key != of and of in golds for key, of in spans.originals(golds).items())
+    if adversarial and not variants and (hyphened := next((k for k in golds if "-" in k), "")):
+        raise UserError(
+            f"adversarial: {hyphened!r} may be a question or a variant, since no id is another's "
+            "and a suffix (ID-VARIANT); add the questions themselves, or score without this"
+        )
     if adversarial:
         return spans.score_adversarial(answers, golds)
-    if variants := sum(key != of and of in golds for key, of in spans.originals(golds).items()):
-        _log.info(
-            "%d ids are those of other questions and a suffix; if these are adversarial variants, "
-            "score them by data.adversarial=True or --adversarial",
-            variants,
-        )
+    if variants:
+        _log.info("%d ids are another's and a suffix; --adversarial scores variants", variants)
     return spans.score(answers, golds)
 
 

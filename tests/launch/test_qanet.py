@@ -132,6 +132,19 @@ def test_scores_are_the_official_ones_whatever_the_ids(ids, tmp_path, capsys):
     assert scored("--data", published) == adversarial
 
 
+def test_ids_that_may_be_questions_or_variants_are_refused(tmp_path, monkeypatch, capsys):
+    """They were scored as variants of one question, "dev"."""
+    predictions, data = tmp_path / "predictions.json", tmp_path / "dev.json"
+    squad = generate(2, 0, "test")
+    questions = [dataclasses.replace(q, id=f"dev-{n}") for n, q in enumerate(squad.questions)]
+    write_squad(data, Squad(squad.contexts, questions))
+    predictions.write_text(json.dumps({q.id: "Rome" for q in questions}))
+    argv = ["--task", "squad", "--predictions", str(predictions), "--data", str(data)]
+    line = fails(monkeypatch, capsys, [*argv, "--adversarial"], evaluate.main)
+    assert "adversarial: 'dev-0' may be a question or a variant" in line
+    assert squad_scores(capsys, predictions, "--data", data)["questions"] == 2
+
+
 def test_a_text_without_spaces_is_refused_unless_accepted(folder, tmp_path, monkeypatch, capsys):
     context = "巴黎是法国的首都。阿达一九〇一年生于罗马。"
     answers = [Answer(text, context.index(text)) for text in ("巴黎", "罗马")] * 3
