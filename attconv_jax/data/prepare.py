@@ -33,7 +33,7 @@ from common_jax.data.prepared import OWN_VOCABULARY, SPLITS, Preparation
 from common_jax.data.sampling import reservoir
 from common_jax.data.sources import held_out_splits, require_some
 from common_jax.data.word_level import WordLevelBuilder
-from common_jax.errors import error_context
+from common_jax.errors import UserError, error_context
 from common_jax.inputs import Input, columns_of, encode, inputs_to_text
 from common_jax.io.progress import progress
 from common_jax.text.vocabulary import Vocabulary
@@ -242,6 +242,11 @@ class Builder(WordLevelBuilder):
         words with vectors; writes the vectors."""
         words = self._words
         given = self._given_vocabulary()
+        if given is not None and given.shared != words.unknown_rows:
+            raise UserError(
+                f"words.unknown_rows={words.unknown_rows}: {self._preparation.vocabulary} has "
+                f"{given.shared}; set it to that"
+            )
         if not self._vectors:
             return given or Vocabulary.make(
                 self._count(splits["train"]), words.rows, 0, words.unknown_rows, words.rule

@@ -30,6 +30,7 @@ class Vocabulary:
 
     Attributes:
       words: from words to ids, at least 2; several words may share one.
+      shared: number of ids after those of the words, for hash buckets of unknown words.
       table: [R, D] the fixed vectors, row n - 2 for word id n; None if word vectors are trained.
       rule: that splits a text into these words (`word_tokenizer`).
     """
@@ -46,9 +47,8 @@ class Vocabulary:
 
         Args:
           characters: in the order of their ids, from 2.
-          shared: number of ids after those of the words, for hash buckets of unknown words.
         """
-        self._shared = shared
+        self.shared = shared
         self._first_shared = max(words.values(), default=UNKNOWN) + 1
         self.words = words
         self._characters = list(characters)
@@ -95,7 +95,7 @@ class Vocabulary:
     @property
     def size(self) -> int:
         """The number of rows of trained vectors, including those of padding and unknown words."""
-        return self._first_shared + self._shared
+        return self._first_shared + self.shared
 
     @property
     def char_size(self) -> int:
@@ -144,7 +144,7 @@ class Vocabulary:
         if (self._characters, self.rule) != (other._characters, other.rule):
             return False
         if self.table is None or other.table is None:
-            same = self.words == other.words and self._shared == other._shared
+            same = self.words == other.words and self.shared == other.shared
             return self.table is other.table and same
         both = [word for word in self.words if word in other.words]
         own_vectors, other_vectors = (
@@ -164,11 +164,11 @@ class Vocabulary:
         a word without an id here has the id of unknown words."""
         words = other.words
         first = self._first_shared
-        ids = np.full(other._first_shared + other._shared, UNKNOWN, np.int32)
+        ids = np.full(other._first_shared + other.shared, UNKNOWN, np.int32)
         ids[0] = 0
         ids[list(words.values())] = self.word_ids(words)
-        if self._shared == other._shared:
-            ids[other._first_shared :] = range(first, first + self._shared)
+        if self.shared == other.shared:
+            ids[other._first_shared :] = range(first, first + self.shared)
         return ids
 
     def extended(self, vectors: Vectors) -> "Vocabulary":
@@ -183,7 +183,7 @@ class Vocabulary:
 
     def save(self, folder: Path) -> None:
         """Writes the vocabulary into an existing folder."""
-        saved = {"words": self.words, "characters": self._characters, "shared": self._shared}
+        saved = {"words": self.words, "characters": self._characters, "shared": self.shared}
         rule = {} if self.rule == ENGLISH else {"rule": self.rule}
         text = json.dumps(saved | rule, ensure_ascii=False)
         (folder / _WORDS_FILE).write_text(text + "\n", "utf-8")
@@ -224,7 +224,7 @@ class Vocabulary:
                 raise ValueError(f"{word!r} has the id {str(number)[:20]}")
         if not all(type(c) is str for c in self._characters):
             raise ValueError("characters that are no strings")
-        if type(self._shared) is not int or self._shared < 0:
+        if type(self.shared) is not int or self.shared < 0:
             raise ValueError("shared is not a number of ids")
         if self.table is not None and (self.table.ndim, self.table.dtype) != (2, np.float32):
             raise ValueError(f"{_TABLE} is no table of float32")
@@ -232,9 +232,9 @@ class Vocabulary:
     def _word_id(self, word: str) -> int:
         if match := find_cased_form(word, self.words.__contains__):
             return self.words[match[1]]
-        if not self._shared:
+        if not self.shared:
             return UNKNOWN
-        return self._first_shared + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self._shared
+        return self._first_shared + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.shared
 
 
 def _count_letters(counts: Counter[str]) -> Counter[str]:

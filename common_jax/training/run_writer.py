@@ -90,7 +90,8 @@ class RunWriter(RunFolder):
                 if not self.has_begun:  # of a start that failed
                     self.data_file.unlink(missing_ok=True)
                     folder_of(self.path).remove(self.vocabulary.name)
-                write_json(self.config_file, {"version": VERSION, "config": values})
+                if self.finished(config) is None:
+                    write_json(self.config_file, {"version": VERSION, "config": values})
                 return self._lock.read_text(), cooldown
         except BaseException:
             self.release()

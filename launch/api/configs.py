@@ -49,12 +49,11 @@ class Config:
             if before.get(key) != after.get(key)
         }
 
-    def with_inferred(self, runs: Sequence[RunFolder] = (), given: Sequence[str] = ()) -> "Config":
+    def with_inferred(self, runs: Sequence[RunFolder] = ()) -> "Config":
         """This config, with the fields that one's own files decide; all processes of a run call it.
 
         Args:
           runs: of this config, the first of which that has begun has these fields already.
-          given: keys of fields that are set elsewhere.
 
         Raises:
           UserError: for files that can be meant in several ways.
@@ -64,7 +63,7 @@ class Config:
         keys = map(key_of, self.overrides)
         if "data.inferred" in keys:
             return self
-        overrides = inferred_overrides(self.values, runs, given)
+        overrides = inferred_overrides(self.values, runs)
         if not overrides:
             return self
         return _config(self.source, [*self.overrides, *overrides], self.models)

@@ -10,7 +10,7 @@ from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
 from common_jax.io.paths import AnyPath, as_path
-from common_jax.training.config import task_class
+from common_jax.training.config import key_of, task_class
 from common_jax.training.identity import SEED
 from launch.api.comparison import write_page
 from launch.api.configs import Config, Overrides, checked
@@ -19,6 +19,7 @@ from launch.api.messages import messages
 from launch.api.runs import Folder, Run
 from launch.pages import charts
 from launch.pages.html import to_fragment
+from launch.trials.corpora import with_inferred
 from launch.trials.executor import Executor
 from launch.trials.figure import caption, sweep_charts
 from launch.trials.status import TrialStatus, find, result_rows, write_results
@@ -172,16 +173,12 @@ def sweep(
     )
     axes += [_axis(zipped)] if zipped else []
 
-    def trials_of(config: Config) -> list[Trial]:
-        return grid_trials(
-            config.source, config.overrides, axes, seeds, folder, systems, config.models
-        )
-
-    trials = trials_of(chosen)
-    workdirs = [trial.workdir for trial in trials]
-    swept = [field for axis in axes for field in axis.fields]
-    if (resolved := chosen.with_inferred(workdirs, swept)) is not chosen:
-        trials = trials_of(resolved)
+    trials = grid_trials(
+        chosen.source, chosen.overrides, axes, seeds, folder, systems, chosen.models
+    )
+    if "data.inferred" not in map(key_of, chosen.overrides):
+        swept = [field for axis in axes for field in axis.fields]
+        trials = with_inferred(trials, chosen.models, swept)
 
     # Errors come before the first training.
     with error_context("--out"):

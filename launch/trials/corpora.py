@@ -1,5 +1,8 @@
-"""Whether trials that are not trained again were trained on the corpora as they are now."""
+"""The corpora of trials: the fields that their files decide, and whether trials that are not
+trained again were trained on the corpora as they are now."""
 
+import collections
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +17,32 @@ from launch.trials.trials import Trial
 
 # Sections of a config on which no corpus depends.
 _OTHERS = ("train.", "optimizer.", "mesh.", "paper.")
+_MODELS = ("model.", "decode.")  # of which `data.inferred` does not depend either
+
+
+def with_inferred(
+    trials: Sequence[Trial], models: OpenedSources, given: Sequence[str] = ()
+) -> list[Trial]:
+    """The trials, with the fields that their own files decide; once for those of one corpus.
+
+    Args:
+      given: keys of fields that are set elsewhere.
+
+    Raises:
+      UserError: for files that are missing, or that can be meant in several ways.
+    """
+    groups = collections.defaultdict[str, list[Trial]](list)
+    for trial in trials:
+        groups[_corpus(trial.config, (*_OTHERS, *_MODELS))].append(trial)
+    resolved = {}
+    for group in groups.values():
+        runs = [trial.workdir for trial in group]
+        inferred = inferred_overrides(group[0].config, runs, given)
+        for trial in group:
+            overrides = (*trial.overrides, *inferred)
+            config = parse(trial.file, overrides, models) if inferred else trial.config
+            resolved[trial.name] = dataclasses.replace(trial, overrides=overrides, config=config)
+    return [resolved[trial.name] for trial in trials]
 
 
 def require_same_corpora(trials: Sequence[Trial]) -> None:
@@ -26,8 +55,7 @@ def require_same_corpora(trials: Sequence[Trial]) -> None:
         if not recorded or find(trial).state not in ("finished", "stopped"):
             continue
         task = task_of(_with_inferred(trial, models), models)
-        fields = flat(to_mapping(task.config)).items()
-        key = json.dumps({k: v for k, v in fields if not k.startswith(_OTHERS)}, default=str)
+        key = _corpus(task.config, _OTHERS)
         if key not in known:
             known[key] = digests_of(task)
         require_same_corpus(trial.workdir, recorded, task, known[key])
@@ -39,3 +67,9 @@ def _with_inferred(trial: Trial, models: OpenedSources) -> Any:
         return trial.config
     inferred = inferred_overrides(trial.config, [trial.workdir])
     return parse(trial.file, [*trial.overrides, *inferred], models) if inferred else trial.config
+
+
+def _corpus(config: Any, others: tuple[str, ...]) -> str:
+    """What configs of one corpus have in common: all but the sections `others`."""
+    fields = flat(to_mapping(config)).items()
+    return json.dumps({k: v for k, v in fields if not k.startswith(others)}, default=str)

@@ -211,7 +211,7 @@ class ReadingData(WordLevelData):
         """The weighted mixture of the training split's files; None for one file, or no weights."""
         files = self.config.train_files
         sizes = split.questions.meta.get("sizes", ())
-        if not self.config.weights or not sizes:
+        if not self.config.weights or len(files) < 2 or not sizes:
             return None
         of_question = np.repeat(np.arange(len(sizes)), sizes)
         mixture = Mixture(of_question[split.numbers], [*files.values()])

@@ -54,6 +54,9 @@ def test_a_run_is_that_of_the_command_which_it_records(runs, capsys):
     capsys.readouterr()
     train.main(recorded.split())
     assert f"{run.path} is finished" in capsys.readouterr().out
+    before = (run.path / "config.json").read_text()
+    train.main([*recorded.split(), "--config.train.steps=2"])
+    assert (run.path / "config.json").read_text() == before
 
 
 def test_a_finished_run_is_read(runs):

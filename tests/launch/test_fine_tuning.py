@@ -107,6 +107,14 @@ def test_a_fine_tuned_run_needs_the_other_one_only_at_its_start(trained, tmp_pat
         train.main(fine_tuning(family, other, source, "second"))
 
 
+def test_a_vocabulary_with_other_ids_of_unknown_words_is_refused(tiny, tmp_path):
+    family = FAMILIES["attconv"]
+    source = tiny("attconv", tmp_path / "source")
+    fields = {"words.unknown_rows": 2}
+    with pytest.raises(UserError, match=r"words\.unknown_rows=2: .*vocabulary has 0; set it"):
+        train.main(fine_tuning(family, family.written(tmp_path / "other"), source, **fields))
+
+
 def test_other_labels_get_a_new_output_layer(tiny, tmp_path, capsys):
     """All other parameters are those of the first run; the new ones are those of a fresh run."""
     family = FAMILIES["attconv"]

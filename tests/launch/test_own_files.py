@@ -10,6 +10,7 @@ from common_jax.errors import UserError
 from common_jax.fields import flat, to_mapping
 from common_jax.training.run_folder import RunFolder
 from launch.api.configs import config
+from launch.api.sweeps import plan_sweep
 from launch.train import __main__ as train
 
 SIDES = [(f"The cat sees {n} dogs in {n + 7} gardens.", f"Katze {n} {n + 7}") for n in range(300)]
@@ -120,6 +121,22 @@ def test_it_is_prepared_at_the_first_try(name, tmp_path, monkeypatch):
     (tmp_path / file).write_text(content)
     fields = f"--config.data.train={file}", f"--config.data.cache_dir={tmp_path / 'cache'}"
     train.main(["--config", name, *fields, "--prepare"])
+
+
+def test_trials_of_a_sweep_have_the_fields_of_their_own_files(tmp_path, monkeypatch):
+    """Those of the config without the swept values were those of all."""
+    monkeypatch.chdir(tmp_path)
+    files = {"t.csv": table("label", "text"), "short.csv": table("label", "text", rows=250)}
+    for file, content in files.items():
+        (tmp_path / file).write_text(content)
+    swept = {"data.train": [*files][::-1], "model.dropout": ["0.0", "0.1"]}
+    trials = plan_sweep("attconv/texts", swept, out="sweep").trials
+    for trial in trials:
+        file = trial.values["data.train"]
+        expected = inferred("attconv/texts", file)[0]
+        fields = flat(to_mapping(trial.config))
+        assert expected == {key: fields[inferred_key(key)] for key in expected}
+    assert len({trial.config.words.rows for trial in trials}) == 2
 
 
 def test_a_run_has_its_fields_also_if_the_file_has_changed(tmp_path, monkeypatch):

@@ -53,6 +53,15 @@ def texts():
     yield from (question for _, _, question, _ in QUESTIONS)
 
 
+def test_a_pattern_alone_with_a_weight_is_not_a_mixture(folder):
+    """Its files were taken for as many names."""
+    text = (folder / "train.json").read_text()
+    for part in ("1", "2"):
+        (folder / f"part-{part}.json").write_text(text.replace('"id": "', f'"id": "{part}-'))
+    data = reading(folder, train="train.json,part-*.json", weights="0,1")
+    assert len(rows_of(data.train_batches(0))) == 2 * len(QUESTIONS)
+
+
 def test_a_training_batch_has_the_passage_the_question_and_the_answers_words(folder):
     mappings = {"word": {}, "letter": {}}
     rows = rows_of(reading(folder).train_batches(0))
