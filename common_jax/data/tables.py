@@ -328,6 +328,7 @@ class Table(FileSource):
             bool(self.columns),
         ]
         read += [self.separator, self.quotes, self.escaped_breaks]
+        read += [] if self.has_objects or not self._texts.has_returns else ["returns"]
         return [super().identity(), *read]
 
 
