@@ -330,6 +330,7 @@ MISTAKES = [  # family, file, rows, options, message
     ("csan", "a.csv", b"source,en,de\n", {}, "a.csv:1: several columns can be the source: "),
     ("qanet", "a.json", [[1]], {}, "a.json: [0]: a list where an object is needed"),
     ("qanet", "a.jsonl", [{**PASSAGE, "answers": 3}], {}, 'a.jsonl:1: answers: needs {"text": ['),
+    ("qanet", "a.csv", [{**PASSAGE, "answers": "['a' 'b']"}], {}, "a.csv:2: answers: not JSON, "),
     ("qanet", "a.parquet", [UNEVEN], {}, "a.parquet: row 1: answers: lists of different lengths"),
     ("attconv", "t.parquet", [{"a": 1, "b": 2}], {}, "t.parquet: no columns that are known: a, b"),
     ("attconv", "y.parquet", (YELP_HUB, {"label": STARS}), TEXTS, "y.parquet: its labels are "),
