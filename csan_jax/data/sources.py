@@ -11,7 +11,8 @@ from common_jax.data import sources, tables
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.layouts import are_names, translation
 from common_jax.data.prepared import Split
-from common_jax.data.sources import Generator, decode, find_source, join
+from common_jax.data.sources import Generator, decode, find_source
+from common_jax.data.tables import join
 from common_jax.errors import UserError
 from common_jax.io.files import (
     LONGEST,

@@ -352,6 +352,34 @@ def test_a_table_that_is_refused_is_one_line_and_nothing_is_written(
     assert not other_tools.prepared_folders(tmp_path / "cache")
 
 
+SHARDS = {  # a first file with a header, a second one, and the columns that are advised
+    "csan": ("de\ten\nZug\ttrain\n", "Ein Haus.\tA house.\n", "source=2,target=1"),
+    "attconv": (
+        "label\thypothesis\tpremise\nneutral\ta b\tc d\n",
+        "neutral\te f\tg h\n",
+        "label=1,first=3,second=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("names", ["s*.tsv", "s1.tsv,s2.tsv", "s2.tsv,s1.tsv"])
+@pytest.mark.parametrize("family", SHARDS)
+def test_a_table_without_a_header_beside_one_with_a_header_is_refused(family, names, tmp_path):
+    """As `split -l` writes them; their columns would be read in two orders."""
+    first, second, columns = SHARDS[family]
+    corpora.write_own(family, tmp_path)
+    (tmp_path / "s1.tsv").write_text(first)
+    (tmp_path / "s2.tsv").write_text(second)
+    line = corpora.fails(family, tmp_path, train=names)
+    assert line.startswith("s2.tsv: no header, where s1.tsv has one; ")
+    assert line.endswith(f"set data.columns={columns}")
+    accepted = [{"train": names, "columns": columns}, {"train": "s1.tsv"}, {"train": "s2.tsv"}]
+    for options in accepted:
+        PREPARED[family](tmp_path, prepare=False, **options).builder().fingerprint()
+    (tmp_path / "s2.tsv").write_text("")
+    PREPARED[family](tmp_path, prepare=False, train=names).builder().fingerprint()
+
+
 def no_ids(questions=QUESTIONS):
     saved = squad(questions)
     for qa in (qa for a in saved["data"] for p in a["paragraphs"] for qa in p["qas"]):
