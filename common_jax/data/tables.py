@@ -214,6 +214,7 @@ class Table(FileSource):
         if header:
             return self._with_optional(table, fields, known.layout if known else None)
         self._require_example(f"{self.path}:{line}", names, needed, listed)
+        log_columns(self.path, "", {f: f"column {n}" for f, n in fields.items()}, [])
         return Content(table, fields)
 
     def _header_line(self) -> int:

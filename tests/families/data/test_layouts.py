@@ -380,6 +380,40 @@ def test_a_table_without_a_header_beside_one_with_a_header_is_refused(family, na
     PREPARED[family](tmp_path, prepare=False, train=names).builder().fingerprint()
 
 
+FIRST_ROWS = {  # of sentence pairs, and whether they may be a header
+    "Go.\tGeh.": False,
+    "Hi.\tHallo!": False,
+    "Do you speak English?\tSprechen Sie Deutsch?": False,
+    "he said that it is late\ter sagt , es ist spät": False,
+    "你好吗？\tHow are you?": False,
+    "- Guten Tag, Deutsch!\t- Hello": False,
+    "train\tZug": True,
+    "German text\tEnglish text": True,
+    "A text\tIts text in German": True,
+    "译文\t原文": True,
+    "Überschrift\tтекст": True,
+    "text (DE)\ttext (EN)": True,
+    "the source\tthe translation": True,
+}
+
+
+@pytest.mark.parametrize("row", FIRST_ROWS)
+def test_pairs_without_a_header_are_read_unless_their_first_row_may_be_one(row, tmp_path, caplog):
+    """It could have the other order."""
+    caplog.set_level(logging.INFO)
+    corpora.write_own("csan", tmp_path)
+    (tmp_path / "p.tsv").write_text(f"{row}\nA house.\tEin Haus.\n")
+    numbered = {"train": "p.tsv", "columns": "source=2,target=1"}
+    PREPARED["csan"](tmp_path, prepare=False, **numbered).builder().fingerprint()
+    assert caplog.messages[-1] == f"{tmp_path}/p.tsv: source = column 2, target = column 1"
+    if FIRST_ROWS[row]:
+        line = corpora.fails("csan", tmp_path, train="p.tsv")
+        assert line.startswith("p.tsv:1: no header that is known, and not surely an example: ")
+    else:
+        PREPARED["csan"](tmp_path, prepare=False, train="p.tsv").builder().fingerprint()
+        assert caplog.messages[-1].endswith("p.tsv: source = column 1, target = column 2")
+
+
 def no_ids(questions=QUESTIONS):
     saved = squad(questions)
     for qa in (qa for a in saved["data"] for p in a["paragraphs"] for qa in p["qas"]):
