@@ -12,6 +12,7 @@ from common_jax.data.tables import named_rows
 from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.json_files import Node, filled_lines, has_one_value, read_json
+from common_jax.text.cleaning import clean
 from common_jax.text.squad import is_impossible, is_squad, question_id
 from qanet_jax.score import is_adversarial, score_squad
 
@@ -76,9 +77,14 @@ def _squad_golds(path: str | Path) -> Iterator[_Golds]:
 
 
 def _table_golds(path: Path) -> Iterator[_Golds]:
-    """The gold answers of a table, in which a question without one is impossible."""
+    """The gold answers of a table, in which a question without one is impossible; one of a
+    question's answers at least is in its passage."""
     for row in question_rows([QuestionTable(path)], BadExamples("error", option="")):
-        yield row.place, row.id, [text for text, _ in row.answers] or None
+        texts = [text for text, _ in row.answers]
+        is_found = any(clean(text) and text.strip() in row.context for text in texts)
+        none = f"{row.place}: none of the answers is in the context: {str(texts)[:60]}"
+        require(is_found or not texts, f"{none}; write several as a JSON list of texts")
+        yield row.place, row.id, texts or None
 
 
 def read_predictions(path: str | Path) -> dict[str, str]:

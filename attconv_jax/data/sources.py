@@ -19,7 +19,8 @@ from common_jax.data.corpus import recorded_identity
 from common_jax.data.layouts import PAIRS, RANKING, TEXTS
 from common_jax.data.object_rows import ObjectTable
 from common_jax.data.prepared import Split
-from common_jax.data.sources import Generator, find_source, join
+from common_jax.data.sources import Generator, find_source
+from common_jax.data.tables import join
 from common_jax.errors import UserError
 from common_jax.fields import join_list
 from common_jax.inputs import Annotations

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from common_jax.fields import require
 
-_NAME = re.compile(r"[a-z][\w-]*", re.ASCII | re.IGNORECASE)  # of a column
+_NAME = re.compile(r"[^\W\d_][\w-]*")  # of a column
 
 _log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ the passage exactly once; in a table of texts they are JSON, or the text of the 
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from common_jax.text.squad import Squad, SquadRow, read_squad_rows
 
 STARTS = "answer_start"  # the column beside texts of answers
 _SPANS = "char_spans"  # MRQA's
+_OBJECTS = re.compile(r"""\s*(\{|\[\s*["'])""")  # the start of an object or a list of texts
 _NEEDED = f'needs {{"text": [...], "{STARTS}": [...]}}, or texts'
 
 
@@ -41,12 +43,13 @@ def _read_answers(node: Node, path: tuple[str, ...]) -> Any:
 
 
 def _parsed(text: str, place: str) -> Any:
-    """The value of a cell with JSON; other texts unchanged."""
+    """The value of a cell with JSON; other texts unchanged, but none of a list or an object."""
     try:
         value = json.loads(text) if text.lstrip().startswith(("{", "[")) else text
     except (ValueError, RecursionError) as error:
-        if text.lstrip().startswith("{"):
-            raise UserError(f"{place}: answers: not JSON: {text[:40]!r}") from error
+        if _OBJECTS.match(text):
+            fault = f"not JSON, as json.dumps writes it: {text[:40]!r}"
+            raise UserError(f"{place}: answers: {fault}") from error
         return text
     return value if isinstance(value, dict) or _is_list_of(value, dict | str) else text
 

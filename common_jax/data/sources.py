@@ -179,12 +179,6 @@ def find_source(
     return files(find_folder(config.dir, "data.dir"), names)
 
 
-def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
-    """Several sources as one; a single one is returned unchanged."""
-    sources = tuple(sources)
-    return sources[0] if len(sources) == 1 else Joined(sources)
-
-
 def held_out_splits(config: "SplitsConfig") -> list[Split]:
     """The splits without a source of their own, which are held out of train."""
     return [s for s in SPLITS[1:] if config.source != "generated" and not getattr(config, s)]

@@ -11,9 +11,9 @@ import dataclasses
 import functools
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from common_jax.bad_examples import BadExamples
 from common_jax.columns import Quotes
@@ -27,11 +27,14 @@ from common_jax.data.layouts import (
     optional_columns,
 )
 from common_jax.data.object_rows import READERS, ObjectTable, Reader, examples_in, read_text
-from common_jax.data.sources import FileSource
+from common_jax.data.sources import FileSource, Joined, Source
 from common_jax.data.table_format import Format, format_of
 from common_jax.data.text_rows import TextFile, TextTable
+from common_jax.errors import UserError
 from common_jax.fields import require
 from common_jax.io.json_files import Node
+
+T = TypeVar("T")
 
 _TITLES = 10  # first rows in which a header is looked for
 _RULE = 1  # to be incremented if other rows are read from a file
@@ -211,6 +214,7 @@ class Table(FileSource):
         if header:
             return self._with_optional(table, fields, known.layout if known else None)
         self._require_example(f"{self.path}:{line}", names, needed, listed)
+        log_columns(self.path, "", {f: f"column {n}" for f, n in fields.items()}, [])
         return Content(table, fields)
 
     def _header_line(self) -> int:
@@ -320,15 +324,37 @@ class Table(FileSource):
 
     def identity(self) -> Any:
         """Identifies the content and how it is read, as JSON."""
-        read = [
-            _RULE,
-            self.format,
-            dict(self.content.fields),
-            self.content.rows,
-            bool(self.columns),
-        ]
+        fields = dict(self.content.fields)
+        read = [_RULE, self.format, fields, self.content.rows, bool(self.columns)]
         read += [self.separator, self.quotes, self.escaped_breaks]
+        read += [] if self.has_objects or not self._texts.has_returns else ["returns"]
         return [super().identity(), *read]
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinedFiles(Joined[T]):
+    """Several files; of those that are tables of texts all have a header, or none has one."""
+
+    def identity(self) -> Any:
+        tables = [s for s in self.sources if isinstance(s, Table) and not s.has_objects]
+        tables = [table for table in tables if table.content.fields and not table.columns]
+        named = next((table for table in tables if table.content.table.names), None)
+        other = next((table for table in tables if not table.content.table.names), None)
+        if named and other:
+            names = [*named.content.table.names]
+            columns = [(field, named.content.fields[field]) for field in named.layouts[0].columns]
+            numbers = ",".join(f"{field}={names.index(name) + 1}" for field, name in columns)
+            raise UserError(
+                f"{other.path}: no header, where {named.path} has one; write its own there, or, if "
+                f"the order of columns is the same, set {named.option}={numbers}"
+            )
+        return super().identity()
+
+
+def join(sources: Iterable[Source[Iterator[T]]]) -> Source[Iterator[T]]:
+    """Several files as one source; a single one is returned unchanged."""
+    sources = tuple(sources)
+    return sources[0] if len(sources) == 1 else JoinedFiles(sources)
 
 
 def named_rows(path: Path) -> Iterator[Node]:

@@ -99,6 +99,19 @@ class TextFile:
             _log.info(f"%s: quotation marks {what}", self.path, self.option)
         return chosen == "csv"
 
+    @functools.cached_property
+    def has_returns(self) -> bool:
+        """Whether cells have line ends with carriage returns."""
+
+        def detect() -> str:
+            first = next(read_raw_lines(self.path, ends=True), b"")
+            end = "\r" if first.endswith(b"\r") else "\r\n"
+            rows = self.rows(BadExamples("skip"))
+            return "yes" if any(end in cell for _, cells in rows for cell in cells) else "no"
+
+        name = f"returns at {self.separator!r}"
+        return self._is_quoted and raw_files.text_of(self.path, name, detect) == "yes"
+
     def _sample(self, separator: str) -> tuple[int, int, bool]:
         """The line and the width of the first row, and whether the first rows have one width."""
         bad_examples = BadExamples("skip")
@@ -136,11 +149,12 @@ class TextFile:
 
         def lines() -> Iterator[str]:
             nonlocal undecoded
-            for number, line in enumerate(read_raw_lines(self.path), start=1):
+            for number, whole in enumerate(read_raw_lines(self.path, ends=True), start=1):
+                line = whole.removesuffix(b"\n").removesuffix(b"\r")
                 text = bad_examples.parse(decode_line, line, self.path, number)
                 undecoded |= text is None
                 text = line.decode(errors="surrogateescape") if text is None else text
-                yield text.replace("\r", _RETURN) + "\n"
+                yield text.replace("\r", _RETURN) + whole[len(line) :].decode()
 
         # Each row begins after the lines that the reader has taken.
         reader = csv.reader(lines(), delimiter=separator, strict=True)

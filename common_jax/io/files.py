@@ -174,20 +174,22 @@ def read_lines(path: str | AnyPath) -> Iterator[str]:
         yield decode_line(line, path, number)
 
 
-def read_raw_lines(path: str | AnyPath, member: str = "") -> Iterator[bytes]:
+def read_raw_lines(path: str | AnyPath, member: str = "", ends: bool = False) -> Iterator[bytes]:
     """As `read_lines`, but bytes.
 
     Args:
       member: the ending of the file to read in a zip of several.
+      ends: whether lines have their ends.
     """
     path = as_path(path)
     number = 0
     returns = 0
     try:
         with open_bytes(path, member) as file:
-            for number, line in enumerate(lines_of(file, path), start=1):
-                line = line.removesuffix(b"\n").removesuffix(b"\r")
+            for number, whole in enumerate(lines_of(file, path), start=1):
+                line = whole.removesuffix(b"\n").removesuffix(b"\r")
                 returns += b"\r" in line
+                line = whole if ends else line
                 yield line.removeprefix(BOM) if number == 1 else line
         if returns:
             _log_once(f"{path}: carriage returns inside of {returns} lines are white space")

@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,8 @@ from common_jax.data import sources, tables
 from common_jax.data.corpus import file_identity, recorded_identity
 from common_jax.data.layouts import are_names, translation
 from common_jax.data.prepared import Split
-from common_jax.data.sources import Generator, decode, find_source, join
+from common_jax.data.sources import Generator, decode, find_source
+from common_jax.data.tables import join
 from common_jax.errors import UserError
 from common_jax.io.files import (
     LONGEST,
@@ -28,9 +30,12 @@ from common_jax.io.files import (
 )
 from common_jax.text.cleaning import clean
 from csan_jax.data.text import one_line, undo_escapes
+from csan_jax.languages import language_of
 
 if TYPE_CHECKING:
     from csan_jax.config import DataConfig
+
+_TITLE = re.compile(r"\W*(?:\w+\W+){0,3}\w+[)\]]?\s*")  # up to four words, no sentence's end
 
 
 class Pair(NamedTuple):
@@ -101,8 +106,10 @@ class Table(tables.Table):
     """A table with a pair in each row."""
 
     def example_fault(self, cells: Sequence[str]) -> str:
-        """As the base class: CSV often has a header, with any names."""
-        return "not surely an example" if self.is_csv or are_names(cells) else ""
+        """As the base class: CSV often has a header, with any names, others one of languages."""
+        known = {name for names in self.layouts[0].columns.values() for name in names}
+        may_be_header = self.is_csv or are_names(cells) or any(_is_title(c, known) for c in cells)
+        return "not surely an example" if may_be_header else ""
 
     def read(self, bad_examples: BadExamples) -> Iterator[Pair]:
         for row in self.rows(bad_examples):
@@ -121,10 +128,9 @@ class Records(sources.Records):
     languages: tuple[str, str]
 
     def __post_init__(self):
-        if self.languages[0] == self.languages[1]:
-            raise UserError(
-                f"data.source_language={self.languages[0]}: also data.target_language; set both"
-            )
+        source, target = self.languages
+        if source == target:
+            raise UserError(f"data.source_language={source}: also data.target_language; set both")
         for side, language in zip(("source", "target"), self.languages, strict=True):
             if language not in self.dataset.texts:
                 raise UserError(
@@ -216,6 +222,12 @@ def _sources(config: "DataConfig", folder: Path, name: str, key: str) -> Sequenc
     stems = find_stems(folder, name, config.source_language)
     pairs = [tuple(find_file(f"{stem}.{language}") for language in languages) for stem in stems]
     return [Parallel((source, target)) for source, target in pairs]
+
+
+def _is_title(cell: str, known: Container[str]) -> bool:
+    """Whether a few words without an end of a sentence name a language or a known column."""
+    words = re.findall(r"[^\W\d_]+", cell.lower()) if _TITLE.fullmatch(cell) else []
+    return any(language_of(word) or word in known for word in words)
 
 
 def _has_returns(path: Path) -> bool:

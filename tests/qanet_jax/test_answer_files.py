@@ -71,6 +71,32 @@ def test_only_the_texts_of_the_golds_of_a_table_count(tmp_path):
         assert scores == {**expected, "questions": 3, "unanswered": 0}
 
 
+NO_JSON = ":2: answers: not JSON, as json.dumps writes it: "
+CELLS = {  # of answers, and the score of "Ada"; or the error
+    '["Ada", "Ada and Bob"]': 100.0,
+    "Ada": 100.0,
+    "[Ada": ":2: none of the answers is in the context: ['[Ada']; write several as a JSON list",
+    "Ada|Ada and Bob": ":2: none of the answers is in the context: ['Ada|Ada and Bob']; write ",
+    "['Ada', 'Ada and Bob']": NO_JSON,
+    "['Ada' 'Ada and Bob']": NO_JSON,
+    '["Ada" "Ada and Bob"]': NO_JSON,
+    "{'text': ['Ada']}": NO_JSON,
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_lists_of_other_forms_than_json_are_no_gold_answer(cell, tmp_path):
+    """They would be a text, which no prediction is equal to."""
+    (tmp_path / "dev.csv").write_bytes(comma_separated([{**ROWS[0], "answers": cell}]))
+    (tmp_path / "p.json").write_text('{"m1": "Ada"}')
+    expected = CELLS[cell]
+    if isinstance(expected, float):
+        scores = score_files(tmp_path / "p.json", tmp_path / "dev.csv")
+        assert scores["exact_match"] == expected
+    else:
+        assert expected in refusal(score_files, tmp_path / "p.json", tmp_path / "dev.csv")
+
+
 FILES = {  # with the answers in them, or the error
     '{"m1": "Ada"}': {"m1": "Ada"},
     '{\n "m1": "Ada",\n "m2": ""\n}': {"m1": "Ada", "m2": ""},

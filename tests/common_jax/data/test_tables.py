@@ -23,7 +23,8 @@ def texts(made, policy="error"):
     return [[*row.fields.values()] for row in rows], lines, bad_examples.counts
 
 
-CELLS = st.text("ab é,;\t\"'\n\u2028", max_size=8)
+CHARACTERS = [*"ab é,;\t\"'\n\u2028", "\r\n"]
+CELLS = st.lists(st.sampled_from(CHARACTERS), max_size=8).map("".join)
 
 
 @given(
@@ -81,6 +82,10 @@ READ = [
     ("t.csv", f"label,text\r1,a\r2,{BREAKS}", None, [["1", "a"], ["2", BREAKS]], [2, 3]),
     ("t.tsv", f"label\ttext\r1\ta\r2\t{BREAKS}", None, [["1", "a"], ["2", BREAKS]], [2, 3]),
     ("t.csv", '1,a\rb\n2,"c\rd"\n', None, [["1", "a\rb"], ["2", "c\rd"]], [1, 2]),
+    # The line ends of a cell are those of the file.
+    ("t.csv", '1,"a\r\nb"\n2,"c\nd"\r\n', None, [["1", "a\r\nb"], ["2", "c\nd"]], [1, 3]),
+    ("t.tsv", '1\t"a\r\n""b"""\r\n2\tc\r\n', None, [["1", 'a\r\n"b"'], ["2", "c"]], [1, 3]),
+    ("t.csv", '1,"a\rb"\r2,c\r', None, [["1", "a\rb"], ["2", "c"]], [1, 3]),
 ]
 
 
@@ -88,6 +93,23 @@ READ = [
 def test_rows_and_their_lines(tmp_path, name, content, columns, rows, lines):
     columns = zip(("label", "text"), columns or (), strict=False)
     assert texts(table(tmp_path, name, content, columns)) == (rows, lines, {})
+
+
+RETURNS = {  # whether a cell has a line end with a carriage return
+    '1,"a\nb"\n2,c\n': False,
+    '1,"a\nb"\r\n2,c\r\n': False,
+    "1,a\r2,c\r": False,
+    '1,"a\rb"\n2,c\n': False,
+    '1,"a\r\nb"\n2,c\n': True,
+    '1,"a\r\nb"\r\n2,c\r\n': True,
+    '1,"a\rb"\r2,c\r': True,
+}
+
+
+@pytest.mark.parametrize("content", RETURNS)
+def test_tables_of_which_earlier_versions_left_out_returns_are_prepared_anew(tmp_path, content):
+    made = table(tmp_path, "t.csv", content)
+    assert (made.identity()[-1] == "returns") == RETURNS[content]
 
 
 def test_blank_lines_of_tab_separated_tables(tmp_path):

@@ -330,6 +330,7 @@ MISTAKES = [  # family, file, rows, options, message
     ("csan", "a.csv", b"source,en,de\n", {}, "a.csv:1: several columns can be the source: "),
     ("qanet", "a.json", [[1]], {}, "a.json: [0]: a list where an object is needed"),
     ("qanet", "a.jsonl", [{**PASSAGE, "answers": 3}], {}, 'a.jsonl:1: answers: needs {"text": ['),
+    ("qanet", "a.csv", [{**PASSAGE, "answers": "['a' 'b']"}], {}, "a.csv:2: answers: not JSON, "),
     ("qanet", "a.parquet", [UNEVEN], {}, "a.parquet: row 1: answers: lists of different lengths"),
     ("attconv", "t.parquet", [{"a": 1, "b": 2}], {}, "t.parquet: no columns that are known: a, b"),
     ("attconv", "y.parquet", (YELP_HUB, {"label": STARS}), TEXTS, "y.parquet: its labels are "),
@@ -349,6 +350,68 @@ def test_a_table_that_is_refused_is_one_line_and_nothing_is_written(
     key = "name" if family == "attconv" else "train"
     assert corpora.fails(family, tmp_path, **{key: name}, **options).startswith(message)
     assert not other_tools.prepared_folders(tmp_path / "cache")
+
+
+SHARDS = {  # a first file with a header, a second one, and the columns that are advised
+    "csan": ("de\ten\nZug\ttrain\n", "Ein Haus.\tA house.\n", "source=2,target=1"),
+    "attconv": (
+        "label\thypothesis\tpremise\nneutral\ta b\tc d\n",
+        "neutral\te f\tg h\n",
+        "label=1,first=3,second=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("names", ["s*.tsv", "s1.tsv,s2.tsv", "s2.tsv,s1.tsv"])
+@pytest.mark.parametrize("family", SHARDS)
+def test_a_table_without_a_header_beside_one_with_a_header_is_refused(family, names, tmp_path):
+    """As `split -l` writes them; their columns would be read in two orders."""
+    first, second, columns = SHARDS[family]
+    corpora.write_own(family, tmp_path)
+    (tmp_path / "s1.tsv").write_text(first)
+    (tmp_path / "s2.tsv").write_text(second)
+    line = corpora.fails(family, tmp_path, train=names)
+    assert line.startswith("s2.tsv: no header, where s1.tsv has one; ")
+    assert line.endswith(f"set data.columns={columns}")
+    accepted = [{"train": names, "columns": columns}, {"train": "s1.tsv"}, {"train": "s2.tsv"}]
+    for options in accepted:
+        PREPARED[family](tmp_path, prepare=False, **options).builder().fingerprint()
+    (tmp_path / "s2.tsv").write_text("")
+    PREPARED[family](tmp_path, prepare=False, train=names).builder().fingerprint()
+
+
+FIRST_ROWS = {  # of sentence pairs, and whether they may be a header
+    "Go.\tGeh.": False,
+    "Hi.\tHallo!": False,
+    "Do you speak English?\tSprechen Sie Deutsch?": False,
+    "he said that it is late\ter sagt , es ist spät": False,
+    "你好吗？\tHow are you?": False,
+    "- Guten Tag, Deutsch!\t- Hello": False,
+    "train\tZug": True,
+    "German text\tEnglish text": True,
+    "A text\tIts text in German": True,
+    "译文\t原文": True,
+    "Überschrift\tтекст": True,
+    "text (DE)\ttext (EN)": True,
+    "the source\tthe translation": True,
+}
+
+
+@pytest.mark.parametrize("row", FIRST_ROWS)
+def test_pairs_without_a_header_are_read_unless_their_first_row_may_be_one(row, tmp_path, caplog):
+    """It could have the other order."""
+    caplog.set_level(logging.INFO)
+    corpora.write_own("csan", tmp_path)
+    (tmp_path / "p.tsv").write_text(f"{row}\nA house.\tEin Haus.\n")
+    numbered = {"train": "p.tsv", "columns": "source=2,target=1"}
+    PREPARED["csan"](tmp_path, prepare=False, **numbered).builder().fingerprint()
+    assert caplog.messages[-1] == f"{tmp_path}/p.tsv: source = column 2, target = column 1"
+    if FIRST_ROWS[row]:
+        line = corpora.fails("csan", tmp_path, train="p.tsv")
+        assert line.startswith("p.tsv:1: no header that is known, and not surely an example: ")
+    else:
+        PREPARED["csan"](tmp_path, prepare=False, train="p.tsv").builder().fingerprint()
+        assert caplog.messages[-1].endswith("p.tsv: source = column 1, target = column 2")
 
 
 def no_ids(questions=QUESTIONS):
