@@ -146,13 +146,14 @@ def evaluate(
         loaded = [read_parameters(source, task, mesh, average) for source, task in pairs]
         _prepare(scored_runs, tasks, split, is_own=label == split)
         scored = tasks[0].score(split, _outputs(tasks, loaded, split, mesh))
-        if average > 1:
+        scored_run = scored_runs[0]
+        best_step = (scored_run.result() or {}).get("best_step")
+        if average > 1 or loaded[0].step != best_step:  # as of a run that was continued
             scored.notes["step"] = loaded[0].step
 
         label = scores_name(label, average, decoding)
         if len(sources) > 1:
             label += f"-ensemble{len(sources)}"
-        scored_run = scored_runs[0]
         RunWriter(scored_run.path).write_scores(label, scored)
         return _result(scored_run, label, scored, baseline)
 
