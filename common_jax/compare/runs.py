@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from common_jax.errors import UserError
+from common_jax.io.json_files import Node
 from common_jax.io.paths import AnyPath
 from common_jax.training.config import make_task
 from common_jax.training.identity import SEED, result_fields
@@ -56,6 +57,12 @@ class Run:
     def result(self) -> Mapping[str, Any]:
         """`RunFolder.result`; empty until the run is finished."""
         return self.workdir.result() or {}
+
+    @functools.cached_property
+    def scores(self) -> Mapping[str, Node]:
+        """`ScoredRun.scores` of the splits that have been scored."""
+        scored = filter(self.workdir.is_scored, self.task.splits)
+        return {split: self.workdir.scores(split) for split in scored}
 
     @functools.cached_property
     def fields(self) -> dict[str, Any]:

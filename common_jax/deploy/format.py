@@ -24,7 +24,7 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from common_jax.deploy.foreign import require_config, require_head, require_trusted
 from common_jax.deploy.named import is_foreign, is_name, located
@@ -35,6 +35,8 @@ from common_jax.io import checksums
 from common_jax.io.json_files import read_json
 from common_jax.io.paths import NAMES, AnyPath, as_path
 from common_jax.io.storage import local_copy
+
+T = TypeVar("T")
 
 VERSION = 1
 CARD = "README.md"
@@ -175,6 +177,15 @@ class Export:
     def config(self) -> Any:
         """The run's config as nested values."""
         return read_json(self.config_file).get("config", dict)
+
+    def settings(self, kind: type[T]) -> T:
+        """The settings of the predictor, as a `Predictor.Settings`.
+
+        Raises:
+          UserError: for an unknown one, or one of another type.
+        """
+        with error_context(self.file):
+            return from_mapping(kind, self.manifest.settings, "settings.")
 
     @functools.cached_property
     def examples(self) -> list[str]:

@@ -11,8 +11,8 @@ from common_jax.deploy.format import ENGINE, PARAMETERS, VOCABULARY, Export
 from common_jax.deploy.model_format import ModelFormat
 from common_jax.deploy.named import located
 from common_jax.deploy.predictor import MEMORY, CompiledFunctions, Predictor
-from common_jax.errors import UserError, error_context
-from common_jax.fields import from_mapping, named_class
+from common_jax.errors import UserError
+from common_jax.fields import named_class
 from common_jax.io.paths import AnyPath
 
 
@@ -147,10 +147,10 @@ def model_format(name: str, predictor: type[Predictor]) -> ModelFormat:
 def _load_parameters(
     path: str | AnyPath | Export, average: int, max_memory: float, compiler: Executor | None
 ) -> LoadedModel:
-    """A run, or an export's parameters, with the code of its model."""
+    """A run, or an export's parameters and options of decoding, with the code of its model."""
     from common_jax.config import MeshConfig
     from common_jax.deploy.parameters import read_parameters, source_of
-    from common_jax.deploy.service import JittedPrograms, service_of
+    from common_jax.deploy.service import JittedPrograms, service_of, take_decoding
     from common_jax.training.config import read_task
     from common_jax.training.mesh import make_mesh
 
@@ -158,6 +158,7 @@ def _load_parameters(
     task = read_task(source.folder)
     service = service_of(task)
     if source.export is not None:
+        take_decoding(service, source.export)
         _require_rows(source.export, service.predictor_class, service.vocabulary)
     parameters = read_parameters(source, task, make_mesh(MeshConfig(data=1)), average)
     programs = JittedPrograms(service, parameters.values)
@@ -211,6 +212,5 @@ def _with_programs(
 def _text_interface(export: Export) -> tuple[type[Predictor], Any, Any]:
     """The predictor's class, its vocabulary and its settings."""
     cls = predictor_class(export)
-    with error_context(export.file):
-        settings: Any = from_mapping(cls.Settings, export.manifest.settings, "settings.")
+    settings: Any = export.settings(cls.Settings)
     return cls, cls.read_vocabulary(export.path / VOCABULARY), settings

@@ -12,6 +12,7 @@ import jax
 
 from common_jax.data.batches import Batch
 from common_jax.deploy.bounded_program import BoundedProgram
+from common_jax.deploy.format import Export
 from common_jax.deploy.predictor import (
     MEMORY,
     CompiledFunctions,
@@ -20,7 +21,7 @@ from common_jax.deploy.predictor import (
     parallel_batches,
 )
 from common_jax.deploy.traced import TracedExecutables
-from common_jax.errors import UserError
+from common_jax.errors import UserError, error_context
 from common_jax.fields import named_class
 from common_jax.text.word_tokenizer import ENGLISH
 from common_jax.training.task import Params, Task
@@ -125,6 +126,23 @@ def service_class(task_type: type[Task]) -> type[Service]:
 def service_of(task: Task) -> Service:
     """The service of a task; raises UserError if it has none."""
     return service_class(type(task))(task)
+
+
+def take_decoding(service: Service, export: Export) -> None:
+    """Sets `Task.decoding` to the options of decoding that an export has in its settings.
+
+    Raises:
+      UserError: for a setting that the predictor does not have, or an impossible value.
+    """
+    predictor = service.predictor_class
+    names = [option.name for option in predictor.options if option.decoding]
+    own = vars(service.settings)
+    stored = vars(export.settings(predictor.Settings))
+    service.task.decoding = {
+        name: stored[name] for name in names if name in stored and stored[name] != own[name]
+    }
+    with error_context(export.file):
+        _ = service.settings  # raises UserError for an impossible value
 
 
 class JittedPrograms(CompiledFunctions):

@@ -15,7 +15,7 @@ from common_jax.compare import Run as ComparedRun
 from common_jax.config import MeshConfig
 from common_jax.deploy.named import located
 from common_jax.deploy.parameters import Parameters, read_parameters, source_of
-from common_jax.deploy.service import service_of
+from common_jax.deploy.service import service_of, take_decoding
 from common_jax.document import Cell, Section, Table
 from common_jax.errors import UserError
 from common_jax.io.files import names_in
@@ -135,7 +135,9 @@ def evaluate(
         ]
         split, label = _splits(tasks, split, data, name)
         baseline = None if against is None else _baseline(os.fspath(against), tasks[0], label)
-        for task in tasks:
+        for source, task in zip(sources, tasks, strict=True):
+            if source.export is not None:
+                take_decoding(service_of(task), source.export)
             _set_decoding(task, decoding)
 
         # The scores of the run, or of the mean of the ensemble's predictions.
@@ -144,13 +146,14 @@ def evaluate(
         loaded = [read_parameters(source, task, mesh, average) for source, task in pairs]
         _prepare(scored_runs, tasks, split, is_own=label == split)
         scored = tasks[0].score(split, _outputs(tasks, loaded, split, mesh))
-        if average > 1:
+        scored_run = scored_runs[0]
+        best_step = (scored_run.result() or {}).get("best_step")
+        if average > 1 or loaded[0].step != best_step:  # as of a run that was continued
             scored.notes["step"] = loaded[0].step
 
         label = scores_name(label, average, decoding)
         if len(sources) > 1:
             label += f"-ensemble{len(sources)}"
-        scored_run = scored_runs[0]
         RunWriter(scored_run.path).write_scores(label, scored)
         return _result(scored_run, label, scored, baseline)
 
@@ -191,6 +194,7 @@ def _result(
 
 
 def _set_decoding(task: Task, decoding: Mapping[str, Any]) -> None:
+    """Adds options of decoding to those of the task; raises UserError for an invalid one."""
     if not decoding:
         return
     service = service_of(task)
@@ -198,7 +202,7 @@ def _set_decoding(task: Task, decoding: Mapping[str, Any]) -> None:
     if unknown := {*decoding} - {*known}:
         names = ", ".join(known) or "none"
         raise UserError(f"no option of decoding is named {min(unknown)}; there are {names}")
-    task.decoding = decoding
+    task.decoding = {**task.decoding, **decoding}
     _ = service.settings  # raises UserError for an invalid option
 
 

@@ -101,7 +101,8 @@ class LivePage:
             if not run.workdir.config_file.exists():
                 return run, _recorded_end(run, 0) or Progress("not begun")
             known = self._runs.get(run.label)
-            if known and _content(known) == _content(run):
+            content = _content(run)
+            if known and _content(known) == content:
                 run = known
             return run, self._progress(run)
         except (UserError, OSError) as error:  # an OSError of a folder that is being deleted
@@ -210,7 +211,10 @@ def _is_taken_up(start: Run, runs: Sequence[Run]) -> bool:
 
 
 def _content(run: Run) -> tuple[Any, ...]:
-    return run.workdir.path, run.task.config, run.lines, run.result
+    scores = {}
+    with contextlib.suppress(UserError):  # of a damaged score, which the page reports
+        scores = {split: node.value for split, node in run.scores.items()}
+    return run.workdir.path, run.task.config, run.lines, run.result, scores
 
 
 def _step(run: Run) -> int:

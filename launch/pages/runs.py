@@ -188,8 +188,8 @@ def scores(runs: Sequence[Run]) -> list[Table]:
 
 
 def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
-    scored = {run: run.result.get("metrics", {}).get(split) for run in runs}
-    names = list(dict.fromkeys(name for values in scored.values() for name in values or ()))
+    scored = {run: _values(run, split) for run in runs}
+    names = list(dict.fromkeys(name for values in scored.values() for name in values))
     if not names:
         return None
 
@@ -197,7 +197,7 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
     rows: list[list[Cell]] = []
     for run, values in scored.items():
         intervals = evaluation_of(run, split).intervals if values else {}
-        rows.append([run.label, *(_scored((values or {}).get(n), intervals.get(n)) for n in names)])
+        rows.append([run.label, *(_scored(values.get(n), intervals.get(n)) for n in names)])
     rows += _means(scored, names)
 
     # the paper's results, perhaps of further metrics
@@ -215,7 +215,32 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
         "In brackets 95 % intervals over the examples; ± over seeds (Student's t, one standard "
         "deviation for all settings)."
     )
-    return Table((split, *names), rows, note)
+    steps = {run.label: _other_step(run, split) for run, values in scored.items() if values}
+    notes = [
+        f"{label}: of the checkpoint of step {step}."
+        for label, step in steps.items()
+        if step is not None
+    ]
+    return Table((split, *names), rows, " ".join([note, *notes]))
+
+
+def _values(run: Run, split: str) -> Mapping[str, float]:
+    """The metrics of a finished run's split as last scored, as its intervals and examples are; of
+    the result without such scores."""
+    final = run.result.get("metrics", {}).get(split) or {}
+    if not final or split not in run.scores:
+        return final
+    stored = run.scores[split]
+    return {name: stored.get(name, float) for name in final if stored.value.get(name) is not None}
+
+
+def _other_step(run: Run, split: str) -> int | None:
+    """The step of the checkpoint that was last scored; None if it is the result's."""
+    if split not in run.scores:
+        return None
+    best = run.result.get("best_step", 0)
+    step = run.scores[split].get("step", int, best)
+    return None if step == best else step
 
 
 def _scored(value: float | None, interval: Sequence[float] | None) -> Cell:
@@ -224,9 +249,7 @@ def _scored(value: float | None, interval: Sequence[float] | None) -> Cell:
     return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
-def _means(
-    scored: Mapping[Run, Mapping[str, float] | None], names: Sequence[str]
-) -> list[list[Cell]]:
+def _means(scored: Mapping[Run, Mapping[str, float]], names: Sequence[str]) -> list[list[Cell]]:
     """A row for each setting with several seeds."""
     groups: dict[str, list[Run]] = {}
     for run, values in scored.items():
@@ -239,7 +262,7 @@ def _means(
 
     # a mean with its interval for each metric
     for name in names:
-        stored = [[(scored[run] or {}).get(name) for run in group] for group in several]
+        stored = [[scored[run].get(name) for run in group] for group in several]
         values_by_seed = [[value for value in values if value is not None] for values in stored]
         halves = iter(interval_of_means([values for values in values_by_seed if values]))
         for row, numbers in zip(rows, values_by_seed, strict=True):

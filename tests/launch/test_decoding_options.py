@@ -3,11 +3,15 @@
 import functools
 import json
 import re
+import shutil
 
 import pytest
 
 from common_jax.deploy import load, load_model
+from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
+from common_jax.training.config import read_task
+from common_jax.training.run_folder import RunFolder
 from launch import evaluate
 from launch.export import __main__ as export
 from launch.predict import __main__ as predict
@@ -18,6 +22,7 @@ from launch.train import __main__ as train
 from tests.families.runs import FAMILIES
 from tests.launch import commands
 from tests.launch.commands import fails, scores
+from tests.launch.corrupt_files import sealed, values
 
 LINES = FAMILIES["csan"].lines
 QUESTION = json.dumps({"context": "Ada has nine cats and a dog in Rome.", "question": "What?"})
@@ -112,6 +117,68 @@ def test_a_reader_takes_the_longest_answer(reader, tmp_path, capsys):
     split = scores(capsys, reader, "--answer_length", "1")["split"]
     answers = json.loads((reader / "eval" / f"{split}.predictions.json").read_text())
     assert split.endswith("-answer_length1") and answers
+
+
+FIXED = {  # other values than the run's
+    "csan": ({"length_penalty": 3.0, "extra_length": 1}, {"length_penalty": -1.0}, LINES),
+    "qanet": ({"answer_length": 1}, {"answer_length": 0}, [QUESTION]),
+}
+
+
+@pytest.fixture(scope="module", params=FIXED)
+def fixed(request, tmp_path_factory):
+    """A run, its export with other options of decoding, which has no programs, as they take long,
+    and these options, impossible ones, and lines."""
+    run = request.getfixturevalue({"csan": "translator", "qanet": "reader"}[request.param])
+    options, impossible, lines = FIXED[request.param]
+    out = tmp_path_factory.mktemp("fixed") / "export"
+    flags = [f"--{name}={value}" for name, value in options.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("common_jax.deploy.stablehlo.serialized", lambda *_: b"")
+        export.main(["--workdir", str(run), "--out", str(out), *flags])
+    return run, out, options, impossible, lines
+
+
+def test_an_export_that_is_data_has_its_own(fixed, tmp_path):
+    run, out, options, impossible, lines = fixed
+    answers = lambda path, **chosen: [str(answer) for answer in load(path, **chosen).predict(lines)]
+    own = answers(out, untrusted=True)
+    assert own == answers(run, **options) != answers(run)
+
+    # options of the command replace them one by one
+    settings = vars(service_of(read_task(RunFolder(run))).settings)
+    for name in options:
+        others = {key: value for key, value in options.items() if key != name}
+        chosen = {name: settings[name]}
+        assert answers(out, untrusted=True, **chosen) == answers(run, **others, **chosen)
+
+    # they are those of a stranger
+    model = shutil.copytree(out, tmp_path / "model")
+    saved = json.loads((model / "export.json").read_text())
+    for changes, message in (
+        (impossible, "_length=0|not negative"),
+        ({"more": 1}, "key 'settings.more'"),
+    ):
+        sealed(values("export.json", settings=saved["settings"] | changes))(model)
+        with pytest.raises(UserError, match=rf"export\.json: .*({message})"):
+            load(model, untrusted=True)
+
+
+def test_an_evaluation_of_an_export_has_its_own(fixed, tmp_path, monkeypatch, capsys):
+    run, out, options, _, _ = fixed
+    monkeypatch.chdir(tmp_path)
+
+    def scored(model, **chosen):
+        data = run.parent / ("test.json" if "answer_length" in options else "test")
+        flags = [f"--{name}={value}" for name, value in chosen.items()]
+        printed = scores(capsys, model, "--data", str(data), "--name", "x", *flags)
+        (file,) = (model / "eval").glob(f"{printed['split']}.predictions.*")
+        return file.read_text()
+
+    assert scored(out) == scored(run, **options) != scored(run)
+    first, *others = options
+    own = vars(service_of(read_task(RunFolder(run))).settings)[first]
+    assert scored(out, **{first: own}) == scored(run, **{name: options[name] for name in others})
 
 
 @pytest.mark.slow

@@ -253,6 +253,7 @@ FORGED = {
     },
     "safetensors": {
         "parameters of another shape": (OTHER_SHAPE, SHAPE),
+        "another type": (manifest(settings={"digits": "one"}), "digits='one': expected int"),
         "half a config": (sealed(text("config.json", "{")), "config.json:1:2:"),
         "a list": (config(config=[]), "config.json: config: a list"),
         "no task": (config(config__task="os:system"), "config.json: task='os:system': not a task"),

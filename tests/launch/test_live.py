@@ -228,6 +228,18 @@ def test_a_page_follows_runs_that_begin_change_and_go(tmp_path):
     assert {*table(live.report())} == {NAME}
 
 
+def test_a_page_has_the_scores_and_intervals_of_a_later_evaluation(tmp_path):
+    run = write(tmp_path / "run", 10, files=result())
+    (run / "eval").mkdir()
+    page = LivePage([tmp_path])
+    for loss in (1.5, 1.25):
+        scored = {"loss": loss, "rounded": 40.0, "intervals": {"loss": [0, 2 * loss]}}
+        (run / "eval" / "test.json").write_text(json.dumps(scored))
+        sections = {section.title: section.elements for section in page.report().sections}
+        _, test = sections["Toy: scores"]
+        assert test.rows[0][1] == f"{loss:.2f} (0.00 to {2 * loss:.2f})"
+
+
 def test_the_time_left_of_a_sweep_counts_trials_that_have_not_begun(tmp_path):
     (tmp_path / "trials.json").write_text('{"names": ["a", "b", "c", "d", "e"]}')
     write(tmp_path / "trials" / "a", 10, files=result())

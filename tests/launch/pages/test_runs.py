@@ -13,6 +13,7 @@ from common_jax.document import Chart, Table
 from common_jax.errors import UserError
 from common_jax.paper_config import PaperConfig
 from common_jax.training.scored_run import ScoredRun
+from launch import evaluate
 from launch.pages.examples import differing
 from launch.pages.runs import report
 from launch.train import __main__ as train
@@ -130,6 +131,23 @@ def test_scores_have_intervals(folder, copied):
     _, test, *_ = scores(base.parent, ["base"])
     loss = result(folder / "base")["metrics"]["test"]["loss"]
     assert by_name(test)["base"]["loss"] == f"{loss:.2f} (1.00 to 2.50)"
+
+
+def test_scores_and_intervals_are_of_the_checkpoint_that_was_scored_last(tmp_path):
+    """The run is continued, interrupted before its end, and evaluated."""
+    config = toy_config(tmp_path, VALUES)
+    run = tmp_path / "run"
+    for steps in (20, 40):
+        saved = (run / "result.json").read_text() if run.exists() else ""
+        train.main(arguments(config, tmp_path, "run", **{"train.steps": steps}))
+    (run / "result.json").write_text(saved)
+    evaluate.main(["--workdir", str(run), "--split", "test"])
+    values("eval/test.json", intervals={"loss": [0, 2.5]})(run)
+    loss = json.loads((run / "eval" / "test.json").read_text())["loss"]
+    assert loss != result(run)["metrics"]["test"]["loss"]
+    _, test, *_ = scores(tmp_path, ["run"])
+    assert by_name(test)["run"]["loss"] == f"{loss:.2f} (0.00 to 2.50)"
+    assert test.note.endswith(" run: of the checkpoint of step 40.")
 
 
 def test_curves_are_the_logs(folder, sections):
