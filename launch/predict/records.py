@@ -82,6 +82,19 @@ class InputTable(Table):
     def example_fault(self, cells: Sequence[str]) -> str:
         return "not surely an example"
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether it has all `columns`, which are names."""
+        if self.has_objects:
+            return {*self.columns.values()} <= {*self._objects.paths}
+        return self._header_line() > 0
+
+    @property
+    def is_split(self) -> bool:
+        """Whether `separator` splits its first row."""
+        _, cells = next(self._texts.filled(BadExamples("skip")), (0, []))
+        return len(cells) > 1
+
 
 class _Collected(BadExamples):
     """Collects the reasons why rows cannot be read."""
@@ -178,7 +191,8 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes | None
     SQuAD file if the schema's texts are context and question, or else of lines.
 
     Args:
-      columns, quotes: as `data.columns` and `data.quotes`; None for the schema's.
+      columns: as `data.columns`; "" for the schema's if the table has them, or known ones.
+      quotes: as `data.quotes`; None for the schema's.
 
     Raises:
       UserError: for a table whose columns are not known.
@@ -189,9 +203,14 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes | None
     if not columns and names == ["context", "question"] and is_squad(path):
         return Records(_squad_rows(path))
     layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
-    by_field = parse_columns(columns, names, key=COLUMNS)
+    by_field = parse_columns(columns or schema.columns, names, key=COLUMNS)
     options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes or schema.quotes}
+    options |= {"separator": schema.separator}
     table = InputTable(path, (layout,), by_field, reads_all=True, **options)
+    if schema.separator != "\t" and not table.has_objects and not table.is_split:
+        table = dataclasses.replace(table, separator="\t")
+    if not columns and by_field and not table.has_columns:
+        table = dataclasses.replace(table, columns={})
     return _table_records(table, schema)
 
 

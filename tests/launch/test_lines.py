@@ -13,6 +13,7 @@ from common_jax.deploy import load
 from common_jax.errors import UserError
 from launch import cli
 from launch.predict import __main__ as predict
+from launch.predict.records import file_records
 from tests.families.runs import FAMILIES
 from tests.launch.commands import ROOT
 
@@ -127,6 +128,36 @@ def test_columns_are_named(models, tmp_path, printed):
     assert status == 2 and [row["x"] for row in written] == [[0], [1], [2]]
     assert ["error" in row for row in written] == [False, True, False]
     assert errors[-1].startswith("error: 1 of 3 lines cannot be used; the first: ")
+
+
+def test_a_table_is_read_by_the_columns_and_separator_of_training(trained, tiny, tmp_path):
+    """If it has them; else as any table."""
+    family = trained[0].name
+    run = tiny(family, tmp_path) / "run"
+    names = names_of(run)
+    further = {"csan": ["target"], "qanet": ["answers"], "attconv": ["label"]}[family]
+    saved = json.loads((run / "config.json").read_text())
+    saved["config"]["data"]["columns"] = ",".join(f"{n}=my {n}" for n in [*names, *further])
+    if family == "csan":
+        saved["config"]["data"]["separator"] = "|"
+    (run / "config.json").write_text(json.dumps(saved))
+    schema = load(run).schema
+
+    def texts(separator, head, cells, columns=""):
+        file = tmp_path / "in.tsv"
+        file.write_text(f"{separator.join(head)}\n{separator.join(cells)}\n")
+        (record,) = file_records(file, columns, schema).rows
+        return [record.input.value[name] for name in names]
+
+    own = [f"my {name}" for name in names]
+    known = ["a cat" for _ in names]
+    mine = ["a dog" for _ in names]
+    separator = "|" if family == "csan" else "\t"
+    assert texts(separator, ["nr", *names, *own], ["1", *known, *mine]) == mine
+    assert texts(separator, ["nr", *names], ["1", *known]) == known
+    assert texts("\t", ["nr", *names], ["1", *known]) == known
+    by_option = ",".join(f"{name}={name}" for name in names)
+    assert texts(separator, [*names, *own], [*known, *mine], by_option) == known
 
 
 def test_csv_needs_rows_of_texts(models, tmp_path, printed):
