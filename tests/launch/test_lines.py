@@ -110,6 +110,19 @@ def test_a_table_keeps_its_columns_and_order(models, tmp_path, printed):
         assert "predicted_label" in written[0] and objects[0]["predicted_label"]
 
 
+def test_a_carriage_return_in_a_cell_of_csv_is_in_quotes(tiny, tmp_path, printed):
+    run = tiny("csan", tmp_path) / "run"
+    table = tmp_path / "in.csv"
+    out = tmp_path / "out.csv"
+    rows = [["a\rb", "source"], ["1", "a cat"], ["2", "a dog\rruns"], ["3\r", 'a "cat"']]
+    with table.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+    assert printed([], "--workdir", run, "--input", table, "--output", out)[0] == 0
+    content = out.read_bytes().decode()
+    assert [row[:2] for row in csv.reader(io.StringIO(content, newline=""))] == rows
+    assert "\n1,a cat," in content
+
+
 def test_columns_are_named(models, tmp_path, printed):
     model = models[1]["--model"]
     names = names_of(model)
