@@ -123,6 +123,31 @@ def test_a_carriage_return_in_a_cell_of_csv_is_in_quotes(tiny, tmp_path, printed
     assert "\n1,a cat," in content
 
 
+def test_a_column_of_json_lines_means_the_same_in_all_rows(trained, tiny, tmp_path, printed):
+    """An answer has a name that no row of a file has; a stream ends where a row has it."""
+    family = trained[0].name
+    run = tiny(family, tmp_path) / "run"
+    field = {"csan": "translation", "qanet": "answer", "attconv": "label"}[family]
+    rows = [{name: "a cat" for name in names_of(run)} for _ in range(103)]
+    rows[101][field] = "gold"
+    lines = [json.dumps(row).encode() for row in rows]
+    out = tmp_path / "out.jsonl"
+    for name in ("in.jsonl", "in.txt"):
+        (tmp_path / name).write_bytes(b"\n".join(lines))
+        argv = ["--workdir", run, "--input", tmp_path / name, "--output", out]
+        assert printed([], *argv)[0] == 0
+        written = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+        assert [row.get(field) for row in written] == [row.get(field) for row in rows]
+        assert all(f"predicted_{field}" in row for row in written)
+
+    status, _, errors = printed(lines, "--workdir", run, "--output", out)
+    assert status == 2 and errors[-1].startswith("error: standard input:102: column ")
+    assert len(out.read_text("utf-8").splitlines()) == 101
+    status, _, errors = printed(lines[100:102][::-1], "--workdir", run, "--output", out)
+    written = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert status == 0 and all(f"predicted_{field}" in row for row in written)
+
+
 def test_columns_are_named(models, tmp_path, printed):
     model = models[1]["--model"]
     names = names_of(model)
