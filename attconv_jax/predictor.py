@@ -102,6 +102,7 @@ class SentenceClassifier(Predictor):
           max_length: longest text of training in words; 0 if unknown.
           escaped_breaks: as of `DataConfig`; True in earlier versions.
           quotes: of tables, as of `DataConfig`.
+          columns: of tables, as of `Schema`.
         """
 
         labels: str
@@ -112,6 +113,7 @@ class SentenceClassifier(Predictor):
         max_length: int = 0
         escaped_breaks: bool = True
         quotes: Quotes = "auto"
+        columns: str = ""
 
         def __post_init__(self):
             require(self.texts in (1, 2), f"texts={self.texts}: 1 or 2")
@@ -181,7 +183,10 @@ class SentenceClassifier(Predictor):
         settings = self._settings
         schema = schema_of(settings.texts, settings.ranking)
         return dataclasses.replace(
-            schema, escaped_breaks=settings.escaped_breaks, quotes=settings.quotes
+            schema,
+            escaped_breaks=settings.escaped_breaks,
+            quotes=settings.quotes,
+            columns=settings.columns,
         )
 
     def parse(self, line: str, place: str | Location) -> Request:

@@ -6,10 +6,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from attconv_jax.models.base import Matcher
-from attconv_jax.predictor import SentenceClassifier
+from attconv_jax.predictor import SentenceClassifier, schema_of
 from attconv_jax.task import SentenceClassification
 from common_jax.data.batches import Batch
-from common_jax.deploy.service import WordLevelService
+from common_jax.deploy.service import WordLevelService, text_columns
 from common_jax.fields import join_list
 from common_jax.inputs import inputs_to_text
 from common_jax.training.task import Params
@@ -27,6 +27,8 @@ class SentenceService(WordLevelService[SentenceClassification]):
     @property
     def settings(self) -> SentenceClassifier.Settings:
         data = self.task.config.data
+        texts = [text.name for text in schema_of(data.texts, self.task.ranking).texts]
+        fields = [field for field in data.column_fields if field != "label"]
         return SentenceClassifier.Settings(
             labels=join_list(data.names),
             texts=data.texts,
@@ -36,6 +38,7 @@ class SentenceService(WordLevelService[SentenceClassification]):
             max_length=data.max_length,
             escaped_breaks=data.escaped_breaks,
             quotes=data.quotes,
+            columns=text_columns(data, dict(zip(texts, fields, strict=True))),
         )
 
     def serve(self, params: Params, arrays: Batch, **static: Any) -> dict[str, Any]:

@@ -94,7 +94,9 @@ class Translator(Predictor):
           batch_tokens: source positions of a batch.
           max_length: longest sentence of training in pieces, with the end symbol; 0 if unknown.
           length_penalty, extra_length: of the search; None if unknown, in older exports.
-          white_space, moses_escapes, quotes: as in training (`csan_jax.config.DataConfig`).
+          white_space, moses_escapes, quotes, separator: as in training
+            (`csan_jax.config.DataConfig`).
+          columns: of tables, as of `Schema`.
         """
 
         beam_size: int
@@ -105,6 +107,8 @@ class Translator(Predictor):
         white_space: str = "keep"
         moses_escapes: str = "keep"
         quotes: Quotes = "auto"
+        separator: str = "\t"
+        columns: str = ""
 
         def __post_init__(self):
             for name in ("beam_size", "batch_tokens", "extra_length"):
@@ -216,6 +220,8 @@ class Translator(Predictor):
             output=json_schema(Translation),
             plain=not (self._count or self._attention),
             quotes=self._settings.quotes,
+            separator=self._settings.separator,
+            columns=self._settings.columns,
             views=(
                 View("text", "translation", "Translation"),
                 View("table", "hypotheses", "Hypotheses and their scores"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common_jax.data.batches import Batch
-from common_jax.deploy.service import Service
+from common_jax.deploy.service import Service, text_columns
 from common_jax.fields import require
 from common_jax.training.task import Params
 from csan_jax.config import DecodeConfig
@@ -44,6 +44,8 @@ class TranslationService(Service[Translation]):
             white_space=data.white_space,
             moses_escapes=data.moses_escapes,
             quotes=data.quotes,
+            separator=data.separator,
+            columns=text_columns(data, {"source": "source"}),
         )
 
     @property

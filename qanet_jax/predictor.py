@@ -64,6 +64,7 @@ class QuestionAnswerer(Predictor):
             into windows.
           answer_length: longest answer in words; 0 if unknown, in older exports.
           quotes: of tables, as of `DataConfig`.
+          columns: of tables, as of `Schema`.
         """
 
         word_dim: int
@@ -76,6 +77,7 @@ class QuestionAnswerer(Predictor):
         question_length: int = 0
         answer_length: int = 0
         quotes: Quotes = "auto"
+        columns: str = ""
 
         def __post_init__(self):
             for name in ("word_dim", "word_length", "stride", "eval_batch_tokens"):
@@ -227,6 +229,7 @@ class QuestionAnswerer(Predictor):
                 View("words", "layers", "Context-query attention", of="words"),
             ),
             quotes=self._settings.quotes,
+            columns=self._settings.columns,
             explained_length=1000,
             generated="It is trained on generated passages about invented people, villages and "
             "things.",

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from common_jax.data.batches import Batch
-from common_jax.deploy.service import WordLevelService
+from common_jax.deploy.service import WordLevelService, text_columns
 from common_jax.inputs import inputs_to_text
 from common_jax.training.task import Params
 from qanet_jax.layers import ATTENTION
@@ -37,6 +37,7 @@ class ReadingService(WordLevelService[SpanExtraction]):
             question_length=data.question_length,
             answer_length=data.answer_length,
             quotes=data.quotes,
+            columns=text_columns(data, {"context": "context", "question": "question"}),
         )
 
     def programs(self, values: Sequence[int] = ()) -> Sequence[Mapping[str, int]]:

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import logging
 import pkgutil
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,6 +62,12 @@ class Example:
     question: str = ""
     annotations: tuple[Annotations, ...] = ()
 
+    def with_question(self, first: "Example") -> "Example":
+        """This sentence for the question of the first row, as it is spelled and titled there."""
+        texts = first.texts[0], *self.texts[1:]
+        annotations = *first.annotations[:1], *self.annotations[1:]
+        return dataclasses.replace(self, texts=texts, group=first.group, annotations=annotations)
+
 
 Source = sources.Source[Iterator[Example]]
 
@@ -88,6 +95,7 @@ class Table(tables.Table):
         fields = [field for field in self.layouts[0].columns if field != "label"]
         has_names = self.reads_all and bool(table.names)
         annotated = [columns[field] for field in fields] if has_names else []
+        firsts = dict[tuple[str, str], Example]()
 
         for location, values, named in self.rows(bad_examples):
             texts = [values[field] for field in fields]
@@ -100,8 +108,15 @@ class Table(tables.Table):
             if self.format_name == "ranking":
                 question, title = (values.get(f) or example.texts[0] for f in ("id", "title"))
                 example = dataclasses.replace(example, question=question, group=title)
+                if values.get("id"):
+                    key = question, _letters(example.texts[0])
+                    example = example.with_question(firsts.setdefault(key, example))
             yield example
         label_of.require_numbers_from_zero()
+
+    def identity(self) -> Any:
+        by_id = self.format_name == "ranking" and "id" in self.content.fields
+        return [*super().identity(), *(["first row of an id"] if by_id else [])]
 
     def example_fault(self, cells: Sequence[str]) -> str:
         """As the base class: an example has a label."""
@@ -130,6 +145,12 @@ def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> 
     label, *texts = row
     cleaned = tuple(map(clean, texts))
     return Example(cleaned, label, cleaned[0], place, annotations=notes)
+
+
+def _letters(text: str) -> str:
+    """The letters and digits, by which two questions with one id differ."""
+    folded = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(filter(str.isalnum, folded))
 
 
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:

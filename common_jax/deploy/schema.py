@@ -137,8 +137,9 @@ class Schema:
       output: the JSON schema of an output, an object.
       plain: whether the line of an output is plain text (`Answer.plain`), not a JSON object.
       views: of an output, in the order of the page; without any, the page shows the JSON.
-      escaped_breaks, quotes: of a table of inputs, as `common_jax.data.tables.Table`; as in
-        training.
+      escaped_breaks, quotes, separator: of a table of inputs, as `common_jax.data.tables.Table`; as
+        in training.
+      columns: those of the texts in tables of training, "text=comment" (`text_columns`).
       explained_length: of the longest text whose explanation is served (`ParsedLine.lengths`).
       about: a sentence on what such a model does.
       generated: a sentence on the family's generated corpus, for models that are trained on it.
@@ -153,6 +154,8 @@ class Schema:
     views: tuple[View, ...] = ()
     escaped_breaks: bool = False
     quotes: Quotes = "auto"
+    separator: str = "\t"
+    columns: str = ""
     explained_length: int = 200
     about: str = ""
     generated: str = ""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import jax
 
+from common_jax.config import SplitsConfig
 from common_jax.data.batches import Batch
 from common_jax.deploy.bounded_program import BoundedProgram
 from common_jax.deploy.format import Export
@@ -109,6 +110,19 @@ class WordLevelService(Service[T]):
     @property
     def languages(self) -> Sequence[str]:
         return ("en",) if self.task.config.words.rule == ENGLISH else ("und",)
+
+
+def text_columns(data: SplitsConfig, texts: Mapping[str, str]) -> str:
+    """`Schema.columns`: those that the config names for the texts, not the ones by number.
+
+    Args:
+      texts: the field in the config of each text of the schema.
+    """
+    columns = data.columns_by_field
+    named = {text: columns.get(field) for text, field in texts.items()}
+    if not all(isinstance(column, str) for column in named.values()):
+        return ""
+    return ",".join(f"{text}={column}" for text, column in named.items())
 
 
 def service_class(task_type: type[Task]) -> type[Service]:

@@ -43,12 +43,26 @@ class Records(NamedTuple):
       rows: in order; one that cannot be read is `Unanswered`.
       header: the names of the columns if all rows have the same, as in CSV, none of an empty file;
         else None.
-      names: of columns that some rows may have, as far as they are known.
+      names: returns those of all rows' columns, of a stream none.
     """
 
     rows: Iterator[Record]
     header: Sequence[str] | None = None
-    names: Sequence[str] = ()
+    names: Callable[[], Sequence[str]] = tuple
+
+
+def _file_records(path: Path, rows: Callable[[], Iterator[Record]]) -> Records:
+    """The records of a file whose rows have different columns; one that is no pipe can be read
+    twice.
+
+    Args:
+      rows: reads the file.
+    """
+
+    def names() -> Sequence[str]:
+        return [*dict.fromkeys(name for record in rows() for name in record.columns)]
+
+    return Records(rows(), None, names if path.is_file() else tuple)
 
 
 def _line_rows(lines: Iterable[bytes], place: str, schema: Schema) -> Iterator[Record]:
@@ -82,6 +96,19 @@ class InputTable(Table):
     def example_fault(self, cells: Sequence[str]) -> str:
         return "not surely an example"
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether it has all `columns`, which are names."""
+        if self.has_objects:
+            return {*self.columns.values()} <= {*self._objects.paths}
+        return self._header_line() > 0
+
+    @property
+    def is_split(self) -> bool:
+        """Whether `separator` splits its first row."""
+        _, cells = next(self._texts.filled(BadExamples("skip")), (0, []))
+        return len(cells) > 1
+
 
 class _Collected(BadExamples):
     """Collects the reasons why rows cannot be read."""
@@ -107,17 +134,20 @@ def _table_records(table: InputTable, schema: Schema) -> Records:
     Raises:
       UserError: for a table of texts with several columns of one name.
     """
-    # The columns; those of JSON, and without a header, are the first row's.
     names = table.content.table.names
+    if table.format in ("json", "jsonl"):
+        return _file_records(table.path, lambda: _table_rows(table, schema))
+
+    # The columns; those without a header are the first row's.
     first = None if names else next(table.content.table.rows(BadExamples("skip")), None)
     names = names if first is None else [*first.value]
     if table.has_objects:
-        return Records(_table_rows(table, schema), None, names)
+        return Records(_table_rows(table, schema), None, lambda: names)
 
     for name in names:
         several = f"{table.path}: several columns are named {name!r}; rename one of them"
         require(names.count(name) == 1, several)
-    return Records(_table_rows(table, schema, len(names)), names, names)
+    return Records(_table_rows(table, schema, len(names)), names, lambda: names)
 
 
 def _table_rows(table: InputTable, schema: Schema, width: int = 0) -> Iterator[Record]:
@@ -178,20 +208,26 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes | None
     SQuAD file if the schema's texts are context and question, or else of lines.
 
     Args:
-      columns, quotes: as `data.columns` and `data.quotes`; None for the schema's.
+      columns: as `data.columns`; "" for the schema's if the table has them, or known ones.
+      quotes: as `data.quotes`; None for the schema's.
 
     Raises:
       UserError: for a table whose columns are not known.
     """
     if not columns and ending(path) not in ENDINGS:
-        return Records(_line_rows(read_raw_lines(path), str(path), schema))
+        return _file_records(path, lambda: _line_rows(read_raw_lines(path), str(path), schema))
     names = [text.name for text in schema.texts]
     if not columns and names == ["context", "question"] and is_squad(path):
-        return Records(_squad_rows(path))
+        return _file_records(path, lambda: _squad_rows(path))
     layout = Layout(schema.title, {text.name: (text.name, *text.columns) for text in schema.texts})
-    by_field = parse_columns(columns, names, key=COLUMNS)
+    by_field = parse_columns(columns or schema.columns, names, key=COLUMNS)
     options: Any = {"escaped_breaks": schema.escaped_breaks, "quotes": quotes or schema.quotes}
+    options |= {"separator": schema.separator}
     table = InputTable(path, (layout,), by_field, reads_all=True, **options)
+    if schema.separator != "\t" and not table.has_objects and not table.is_split:
+        table = dataclasses.replace(table, separator="\t")
+    if not columns and by_field and not table.has_columns:
+        table = dataclasses.replace(table, columns={})
     return _table_records(table, schema)
 
 
@@ -205,12 +241,13 @@ class Results:
 
     Lines have the answers; an error is a JSON object, or if answers are plain text an empty line
     and a message on standard error. A row of "jsonl" or "csv" has the record's columns, and the
-    answer's fields or "error" under names that no column has. CSV's values that are no texts or
-    numbers are JSON, and its errors before the first answer wait for the header.
+    answer's fields or "error" under names that no column has, the same in all rows. CSV's values
+    that are no texts or numbers are JSON, and its errors before the first answer wait for the
+    header.
 
     Args:
       form: "jsonl", "csv", or None for lines.
-      columns: names of columns that records may have; for "csv" of all.
+      columns: names of columns that records may have, as far as they are known; for "csv" of all.
     """
 
     def __init__(self, file: Any, schema: Schema, form: str | None, columns: Sequence[str]):
@@ -218,11 +255,13 @@ class Results:
         self._schema = schema
         self._form = form
         self._columns = columns
+        self._seen = {*columns}
+        self._names = dict[str, str]()  # of the columns of answers' fields
         self._head = list[str]()
         self._waiting = list[dict[str, Any]]()
 
     def write(self, record: Record, result: Answer | Unanswered) -> None:
-        """Writes a result."""
+        """Writes a result; raises UserError for a column with the name of an earlier field."""
         if self._form is None:
             self._print(self._line(result))
             return
@@ -255,8 +294,15 @@ class Results:
         """The answer's fields, or the error, under names that no column has."""
         fields = {ERROR: result.reason} if isinstance(result, Unanswered) else result.columns
         repeated = [name for name in ("id",) if record.columns.get(name) == fields.get(name)]
-        used = {*self._columns, *record.columns}
-        return {_unused(n, used): value for n, value in fields.items() if n not in repeated}
+        self._seen |= record.columns.keys()
+        for field, name in self._names.items():
+            reason = f"earlier rows of --output have the answer's {field!r} under this name"
+            advice = "give all rows the column, or use --input with a file that is no pipe"
+            place = f"{record.input.place}: column {name!r}"
+            require(name not in record.columns, f"{place}: {reason}; {advice}")
+        new = [name for name in fields if name not in repeated]
+        self._names = {name: _unused(name, self._seen) for name in new} | self._names
+        return {self._names[name]: fields[name] for name in new}
 
     def _write_waiting(self, fields: Iterable[str]) -> None:
         """Writes the rows that wait, the first time below a header with these fields."""
@@ -304,4 +350,4 @@ def results_to(path: Path | None, records: Records, file: Any, schema: Schema) -
         raise UserError(f"--output {path}: {reason}")
     if form in ("parquet", "json", "lines"):
         raise UserError(f"--output {path}: name it .csv or .jsonl, or .txt for the answers only")
-    return Results(file, schema, form, records.names)
+    return Results(file, schema, form, records.names() if form else ())

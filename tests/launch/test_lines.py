@@ -13,6 +13,7 @@ from common_jax.deploy import load
 from common_jax.errors import UserError
 from launch import cli
 from launch.predict import __main__ as predict
+from launch.predict.records import file_records
 from tests.families.runs import FAMILIES
 from tests.launch.commands import ROOT
 
@@ -109,6 +110,44 @@ def test_a_table_keeps_its_columns_and_order(models, tmp_path, printed):
         assert "predicted_label" in written[0] and objects[0]["predicted_label"]
 
 
+def test_a_carriage_return_in_a_cell_of_csv_is_in_quotes(tiny, tmp_path, printed):
+    run = tiny("csan", tmp_path) / "run"
+    table = tmp_path / "in.csv"
+    out = tmp_path / "out.csv"
+    rows = [["a\rb", "source"], ["1", "a cat"], ["2", "a dog\rruns"], ["3\r", 'a "cat"']]
+    with table.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+    assert printed([], "--workdir", run, "--input", table, "--output", out)[0] == 0
+    content = out.read_bytes().decode()
+    assert [row[:2] for row in csv.reader(io.StringIO(content, newline=""))] == rows
+    assert "\n1,a cat," in content
+
+
+def test_a_column_of_json_lines_means_the_same_in_all_rows(trained, tiny, tmp_path, printed):
+    """An answer has a name that no row of a file has; a stream ends where a row has it."""
+    family = trained[0].name
+    run = tiny(family, tmp_path) / "run"
+    field = {"csan": "translation", "qanet": "answer", "attconv": "label"}[family]
+    rows = [{name: "a cat" for name in names_of(run)} for _ in range(103)]
+    rows[101][field] = "gold"
+    lines = [json.dumps(row).encode() for row in rows]
+    out = tmp_path / "out.jsonl"
+    for name in ("in.jsonl", "in.txt"):
+        (tmp_path / name).write_bytes(b"\n".join(lines))
+        argv = ["--workdir", run, "--input", tmp_path / name, "--output", out]
+        assert printed([], *argv)[0] == 0
+        written = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+        assert [row.get(field) for row in written] == [row.get(field) for row in rows]
+        assert all(f"predicted_{field}" in row for row in written)
+
+    status, _, errors = printed(lines, "--workdir", run, "--output", out)
+    assert status == 2 and errors[-1].startswith("error: standard input:102: column ")
+    assert len(out.read_text("utf-8").splitlines()) == 101
+    status, _, errors = printed(lines[100:102][::-1], "--workdir", run, "--output", out)
+    written = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert status == 0 and all(f"predicted_{field}" in row for row in written)
+
+
 def test_columns_are_named(models, tmp_path, printed):
     model = models[1]["--model"]
     names = names_of(model)
@@ -127,6 +166,36 @@ def test_columns_are_named(models, tmp_path, printed):
     assert status == 2 and [row["x"] for row in written] == [[0], [1], [2]]
     assert ["error" in row for row in written] == [False, True, False]
     assert errors[-1].startswith("error: 1 of 3 lines cannot be used; the first: ")
+
+
+def test_a_table_is_read_by_the_columns_and_separator_of_training(trained, tiny, tmp_path):
+    """If it has them; else as any table."""
+    family = trained[0].name
+    run = tiny(family, tmp_path) / "run"
+    names = names_of(run)
+    further = {"csan": ["target"], "qanet": ["answers"], "attconv": ["label"]}[family]
+    saved = json.loads((run / "config.json").read_text())
+    saved["config"]["data"]["columns"] = ",".join(f"{n}=my {n}" for n in [*names, *further])
+    if family == "csan":
+        saved["config"]["data"]["separator"] = "|"
+    (run / "config.json").write_text(json.dumps(saved))
+    schema = load(run).schema
+
+    def texts(separator, head, cells, columns=""):
+        file = tmp_path / "in.tsv"
+        file.write_text(f"{separator.join(head)}\n{separator.join(cells)}\n")
+        (record,) = file_records(file, columns, schema).rows
+        return [record.input.value[name] for name in names]
+
+    own = [f"my {name}" for name in names]
+    known = ["a cat" for _ in names]
+    mine = ["a dog" for _ in names]
+    separator = "|" if family == "csan" else "\t"
+    assert texts(separator, ["nr", *names, *own], ["1", *known, *mine]) == mine
+    assert texts(separator, ["nr", *names], ["1", *known]) == known
+    assert texts("\t", ["nr", *names], ["1", *known]) == known
+    by_option = ",".join(f"{name}={name}" for name in names)
+    assert texts(separator, [*names, *own], [*known, *mine], by_option) == known
 
 
 def test_csv_needs_rows_of_texts(models, tmp_path, printed):

@@ -502,6 +502,28 @@ def test_ranked_questions_of_two_files_are_distinct(tmp_path):
         assert numbers == [n // 2 for n in range(2 * count)]
 
 
+@pytest.mark.parametrize("title", ["", "document_title"])
+def test_rows_of_one_id_are_one_question_however_spelled_and_titled(title, tmp_path):
+    """In one split too; two questions that a file numbers alike stay two."""
+    spellings = ("Who is {}?", "Who is {}? ", "who is {} ?", "Who is {}?")
+    rows = [
+        {"question_id": q // 2, "question": spellings[s].format(q), title or "x": f"{q} {s % 3}"}
+        | {"answer": f"{s}", "label": int(s == q % 4)}
+        for q in range(12)
+        for s in range(4)
+    ]
+    (tmp_path / "t.csv").write_bytes(comma_separated(rows))
+    test = corpora.labelled(tmp_path, "t.csv", format="ranking")
+    numbers = Corpus.open(test.path / "test").column("question").tolist()
+    assert numbers == [n // 4 for n in range(48)]
+
+    options = {"format": "ranking", "train": "t.csv", "dev": "", "holdout_size": 4}
+    held = corpora.labelled(tmp_path, "t.csv", **options)
+    for split in ("train", "dev"):
+        _, counts = np.unique(Corpus.open(held.path / split).column("question"), return_counts=True)
+        assert {*counts} == {4}
+
+
 def test_an_answer_that_occurs_several_times_needs_a_position(tmp_path):
     rows = [{"context": c, "question": q, "answers": t} for c, _, q, t in QUESTIONS[:2]]
     (tmp_path / "t.jsonl").write_bytes(json_lines([*rows, {**rows[0], "answers": ["in"]}]))
