@@ -70,7 +70,7 @@ class Table(tables.Table):
 
     Attributes:
       format_name: "pairs", "texts" or "ranking".
-      labels, ignored: `data.labels` and `data.ignored_labels`.
+      labels, ignored, inferred: as of `LabelReader`.
       reads_all: whether to read the annotations: for the text "sentence1", the columns
         "sentence1_NAME", by NAME, such as SNLI's "sentence1_binary_parse".
     """
@@ -79,6 +79,7 @@ class Table(tables.Table):
     format_name: str = "pairs"
     labels: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    inferred: bool = False
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         table, columns, _ = self.content
@@ -100,7 +101,7 @@ class Table(tables.Table):
                 question, title = (values.get(f) or example.texts[0] for f in ("id", "title"))
                 example = dataclasses.replace(example, question=question, group=title)
             yield example
-        label_of.require_numbers_from_zero()
+        label_of.require_positions()
 
     def example_fault(self, cells: Sequence[str]) -> str:
         """As the base class: an example has a label."""
@@ -120,8 +121,8 @@ class Table(tables.Table):
 
     def _reader(self) -> LabelReader:
         """The reader of labels; raises UserError as its constructor."""
-        fixed = self.format_name == "ranking"
-        return LabelReader(self.labels, self.ignored, self.place, self.file_labels, fixed=fixed)
+        options = {"fixed": self.format_name == "ranking", "inferred": self.inferred}
+        return LabelReader(self.labels, self.ignored, self.place, self.file_labels, **options)
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -241,9 +242,9 @@ def file_sources(
     config: "DataConfig", shards: Sequence[Path], annotated: bool, rule: Rule
 ) -> list[Source]:
     """The sources of the files of a name."""
-    options: Any = dict(format_name=config.format, reads_all=annotated)
-    options |= dict(labels=config.names, ignored=config.ignored_names)
-    options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
+    options: Any = dict(format_name=config.format, escaped_breaks=config.escaped_breaks)
+    options |= dict(labels=config.names, ignored=config.ignored_names, reads_all=annotated)
+    options |= dict(quotes=config.quotes, inferred="labels" in config.to_infer)
     layouts = LAYOUTS[config.format]
     columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]
