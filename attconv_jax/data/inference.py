@@ -1,10 +1,12 @@
 """Fields that files of labelled texts decide."""
 
 import contextlib
+import dataclasses
 import math
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attconv_jax.data.sources import LAYOUTS, file_sources, source_of
@@ -27,6 +29,9 @@ from common_jax.text.word_tokenizer import ENGLISH, Rule
 if TYPE_CHECKING:
     from attconv_jax.config import Config, DataConfig
 
+_KINDS = ("numbers", "bools", "names")  # of labels
+_FEW = 10  # labels at least, and
+_NEARLY_ALL = 0.9  # the share of them that occur once, in a column of no labels
 _LABEL = ("category", "verdict")  # further names of columns
 _NUMBER = re.compile(r"(-?[0-9]+)(\.0+)?")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -79,50 +84,157 @@ def _infer_columns(inference: Inference) -> None:
     infer_columns(inference, table.path, usual)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Column:
+    """The label column of a file.
+
+    Attributes:
+      counts: how often each text occurs.
+      headers: how often in rows whose fields are all names of columns.
+      first: the text of the first row, if it may be a header that is not known; else "".
+    """
+
+    counts: Counter[str]
+    headers: Counter[str]
+    first: str
+
+
 def _infer_labels(inference: Inference) -> None:
-    """Sets the labels to those of the files, if each has one form."""
+    """Sets the labels to those of the files, if each has one form and one meaning."""
     data: DataConfig = inference.data
-    counts = {split: _counts(inference, split) for split in SPLITS if getattr(data, split)}
-    if names := _tables(data, "train")[0].file_labels:
-        inference.set(labels=join_list(names))
+    if file_names := _tables(data, "train")[0].file_labels:
+        inference.set(labels=join_list(file_names))
         return
+    splits = [split for split in SPLITS if getattr(data, split)]
+    of_split = {s: [_column(inference, table) for table in _tables(data, s)] for s in splits}
+    columns = [column for split in splits for column in of_split[split]]
+    counts = sum((column.counts for column in columns), Counter[str]())
+    ignored = {value for value in counts if _name(value) in data.ignored_names}
+    values = Counter({value: n for value, n in counts.items() if value not in ignored})
+    headers = _headers(values, columns)
+    values -= headers
 
     # The forms of each label; the most frequent is its name.
     forms: dict[str, Counter[str]] = {}
-    values = sum(counts.values(), Counter[str]())
     for value, count in values.items():
         if value.strip():
             forms.setdefault(_folded(value), Counter())[value] += count
     name_of = {key: _name(counted.most_common(1)[0][0]) for key, counted in forms.items()}
-    labels = {"labels": join_list(_ordered(name_of.values()))}
+    names = {*name_of.values()}
+    labels = _meaning(data, names)
 
     # What can be meant in two ways.
-    before = len(inference.problems)
-    column = f"{data.train}: labels"
+    problem = f"{data.train}: labels"
+    if headers:
+        of_headers = {_name(value) for value in headers}
+        meanings = [_meaning(data, names, of_headers), _meaning(data, names | of_headers)]
+        inference.refuse(f"{problem}: {_listed(headers)} may be of a header", *meanings)
+    single = [key for key, counted in forms.items() if counted.total() == 1]
+    if len(names) >= _FEW and len(single) >= _NEARLY_ALL * len(names):
+        _refuse_values(inference, f"{problem}: {len(single)} of {len(names)} occur once", names)
+        inference.set(**labels)
+        return
     if several := [counted for counted in forms.values() if len(counted) > 1]:
-        names = {_name(value) for value in values if value.strip()}
-        further = _ordered(names - {*name_of.values()})
-        meanings = [{"labels": join_list(_ordered(names))}]
-        meanings += [{**labels, "ignored_labels": join_list(["-", *further])}] if further else []
+        all_names = {_name(value) for value in values if value.strip()}
+        meanings = [_meaning(data, all_names)]
+        meanings += [_meaning(data, names, all_names - names)] if all_names > names else []
         listed = ", ".join(_listed(counted) for counted in several)
-        inference.refuse(f"{column}: {listed} may be the same", *meanings)
-    trained = {_folded(value) for value in counts["train"]}
+        inference.refuse(f"{problem}: {listed} may be the same", *meanings)
+    trained = {_folded(value) for column in of_split["train"] for value in column.counts}
     if untrained := [key for key in forms if key not in trained]:
         listed = ", ".join(_listed(forms[key]) for key in untrained)
-        ignored = {"ignored_labels": join_list(["-", *(name_of[key] for key in untrained)])}
-        inference.refuse(f"{column}: {listed} of dev or test, which train lacks", labels, ignored)
+        ignoring = _meaning(data, names, [name_of[key] for key in untrained])
+        meanings = [labels, {"ignored_labels": ignoring["ignored_labels"]}]
+        inference.refuse(f"{problem}: {listed} of dev or test, which train lacks", *meanings)
     blank = sum(count for value, count in values.items() if not value.strip())
     if blank and data.on_bad_example == "error":
-        inference.refuse(f"{column}: {blank} rows have none", {"on_bad_example": "skip"})
-    if len(name_of) < 2:
-        inference.refuse(f"{column}: {', '.join(name_of.values()) or 'none'}; there must be two")
-    if len(inference.problems) == before:
-        inference.set(**labels)
+        inference.refuse(f"{problem}: {blank} rows have none", {"on_bad_example": "skip"})
+    if len(names) < 2:
+        inference.refuse(f"{problem}: {', '.join(names) or 'none'}; there must be two")
+        return
+    signs = names & {"+", "=", "0"}
+    if signs and "-" in map(_name, ignored):
+        rest = join_list(name for name in data.ignored_names if name != "-")
+        meanings = [{**_meaning(data, {*names, "-"}), "ignored_labels": rest}, labels]
+        reason = f"'-' beside {join_list(_ordered(signs))} may be a label or the lack of one"
+        inference.refuse(f"{problem}: {reason}", *meanings)
+    else:
+        _require_one_kind(inference, problem, names, columns)
+    inference.set(**labels)  # with a problem, too: the held-out examples are read with them
+
+
+def _headers(values: Counter[str], columns: Sequence[_Column]) -> Counter[str]:
+    """The labels of which all rows may be headers: of names of columns, or the first row, with a
+    name beside numbers or one that is rarer than all other labels."""
+    repeated = sum((column.headers for column in columns), Counter[str]())
+    first = Counter(column.first for column in columns if column.first)
+    headers = Counter[str]()
+    for value, count in (repeated + first).items():
+        others = {other: n for other, n in values.items() if other != value and other.strip()}
+        are_numbers = all(_kind(other) == "numbers" for other in others)
+        is_name = _kind(value) == "names" and (are_numbers or min(others.values()) > count)
+        if others and values[value] == count and (is_name or value in repeated):
+            headers[value] = count
+    return headers
+
+
+def _refuse_values(inference: Inference, problem: str, names: Iterable[str]) -> None:
+    """Refuses a column of ids or texts."""
+    fields = _tables(inference.data, "train")[0].content.fields
+    columns = [f"{field}={'NAME' if field == 'label' else name}" for field, name in fields.items()]
+    labels = [*_ordered(names)[:3], "..."]
+    meanings = [{"columns": ",".join(columns)}, {"labels": join_list(labels)}]
+    inference.refuse(f"{problem} ({', '.join(labels)}) and may be no labels", *meanings)
+
+
+def _require_one_kind(
+    inference: Inference, problem: str, names: set[str], columns: Sequence[_Column]
+) -> None:
+    """Refuses numbers beside others, bools beside names of other files, and -1 beside numbers."""
+    data: DataConfig = inference.data
+    kinds = {kind: {name for name in names if _kind(name) == kind} for kind in _KINDS}
+    kinds = {kind: of_kind for kind, of_kind in kinds.items() if of_kind}
+    own_labels = [{_name(value) for value in column.counts} & names for column in columns]
+    in_files = [{_kind(name) for name in own} for own in own_labels]
+    together = any({"bools", "names"} <= in_file for in_file in in_files)
+    numbers = kinds.get("numbers", set[str]())
+
+    # -1 may be a label or the lack of one, unless it is the only negative number of two.
+    if len(kinds) == 1 and "-1" in numbers and len(numbers) > 2 and min(map(float, numbers)) == -1:
+        meanings = [_meaning(data, names), _meaning(data, names - {"-1"}, ["-1"])]
+        inference.refuse(f"{problem}: -1 may be a label or the lack of one", *meanings)
+    if len(kinds) == 1 or (together and not numbers):
+        return
+
+    # Names may be those of numbers, or of bools, in other files.
+    others = kinds.get("names") or kinds["bools"]
+    rest = names - others
+    meanings = []
+    is_numbered = rest in ({*map(str, range(len(others)))}, kinds.get("bools"))
+    if is_numbered and len(others) > 1 and all(len(in_file) < 2 for in_file in in_files):
+        meanings.append(_meaning(data, others))
+    most = max(kinds.values(), key=len)
+    if len(most) > 1:
+        meanings.append(_meaning(data, most, names - most))
+    listed = " and ".join(f"{kind} ({', '.join(_ordered(kinds[kind]))})" for kind in kinds)
+    reason = f"{listed}; names of numbers or bools must be in the order of these"
+    inference.refuse(f"{problem}: {reason}", *meanings, _meaning(data, names))
+
+
+def _meaning(
+    data: "DataConfig", names: Iterable[str], ignored: Iterable[str] = ()
+) -> dict[str, str]:
+    """The fields of labels, without those that are ignored."""
+    more = _ordered(ignored)
+    labels = {"labels": join_list(_ordered({*names} - {*more}))}
+    return {**labels, "ignored_labels": join_list([*data.ignored_names, *more])} if more else labels
 
 
 def _listed(values: Counter[str]) -> str:
     """The forms of a label, with their counts."""
-    return "/".join(f"{value!r} ({count} rows)" for value, count in values.most_common())
+    shown = {value: unicodedata.is_normalized("NFKC", value) for value in values}
+    texts = {value: repr(value) if plain else ascii(value) for value, plain in shown.items()}
+    return "/".join(f"{texts[value]} ({count} rows)" for value, count in values.most_common())
 
 
 def _tables(data: "DataConfig", split: str) -> list[Any]:
@@ -130,14 +242,21 @@ def _tables(data: "DataConfig", split: str) -> list[Any]:
     return file_sources(data, paths_of(data, split), annotated=False, rule=ENGLISH)
 
 
-def _counts(inference: Inference, split: str) -> Counter[str]:
-    """How often each text of the label's column occurs."""
-    data: DataConfig = inference.data
-    tables = _tables(data, split)
-    rows = (row for table in tables for row in table.rows(inference.bad_examples))
-    counts = Counter(row.fields["label"] for row in rows)
-    ignored = {*data.ignored_names}
-    return Counter({value: n for value, n in counts.items() if value.strip() not in ignored})
+def _column(inference: Inference, table: Any) -> _Column:
+    """The label column of a file."""
+    fields: Sequence[str] = inference.data.column_fields
+    names = {*table.content.table.names} if not table.has_objects else set[str]()
+    may_start = not (names or table.has_objects)
+    counts = Counter[str]()
+    headers = Counter[str]()
+    first = ""
+    for row in table.rows(inference.bad_examples):
+        label = row.fields["label"]
+        first = label if may_start and not counts else first
+        counts[label] += 1
+        if names and {row.fields[field].strip() for field in fields} <= names:
+            headers[label] += 1
+    return _Column(counts, headers, first)
 
 
 def _name(value: str) -> str:
@@ -146,9 +265,20 @@ def _name(value: str) -> str:
     return number[1] if number else value.strip()
 
 
+def _kind(value: str) -> str:
+    """The kind of a label, of `_KINDS`."""
+    name = _name(value)
+    if _DECIMAL.fullmatch(name):
+        return "numbers"
+    return "bools" if name.lower() in ("false", "true") else "names"
+
+
 def _folded(value: str) -> str:
-    """A label without case and blanks."""
-    return "".join(_name(value).split()).casefold()
+    """A label without case, blanks and what is not seen: format characters, and whether a
+    letter and its marks are one character."""
+    text = unicodedata.normalize("NFKC", _name(value))
+    seen = (char for char in text if unicodedata.category(char) != "Cf")
+    return "".join("".join(seen).split()).casefold()
 
 
 def _ordered(labels: Iterable[str]) -> list[str]:
