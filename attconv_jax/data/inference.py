@@ -199,8 +199,9 @@ def _require_one_kind(
     together = any({"bools", "names"} <= in_file for in_file in in_files)
     numbers = kinds.get("numbers", set[str]())
 
-    # -1 may be a label or the lack of one, unless it is the only negative number of two.
-    if len(kinds) == 1 and "-1" in numbers and len(numbers) > 2 and min(map(float, numbers)) == -1:
+    # -1 is a label beside other negative numbers, and if without it only one label is left.
+    negative = {name for name in numbers if name.startswith("-")}
+    if len(kinds) == 1 and negative == {"-1"} and len(numbers) > 2:
         meanings = [_meaning(data, names), _meaning(data, names - {"-1"}, ["-1"])]
         inference.refuse(f"{problem}: -1 may be a label or the lack of one", *meanings)
     if len(kinds) == 1 or (together and not numbers):
@@ -211,7 +212,8 @@ def _require_one_kind(
     rest = names - others
     meanings = []
     is_numbered = rest in ({*map(str, range(len(others)))}, kinds.get("bools"))
-    if is_numbered and len(others) > 1 and all(len(in_file) < 2 for in_file in in_files):
+    has_one_kind = all(len(in_file) < 2 for in_file in in_files)
+    if is_numbered and has_one_kind and len(others) == len(rest) > 1:
         meanings.append(_meaning(data, others))
     most = max(kinds.values(), key=len)
     if len(most) > 1:

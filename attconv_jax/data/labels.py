@@ -32,11 +32,13 @@ class LabelReader:
         file_names: Sequence[str] = (),
         *,
         fixed: bool = False,
+        inferred: bool = False,
     ):
         """
         Args:
           names, ignored: `data.labels` and `data.ignored_labels`.
           fixed: whether `data.labels` cannot be changed, for messages.
+          inferred: whether `data.labels` is inferred, of names in alphabetical order.
           place: the table, for messages.
           file_names: the table's names of its numbers, if it has them. They are equal to labels, or
             else equal without case and blanks.
@@ -57,6 +59,9 @@ class LabelReader:
         else:
             with_numbers = any(re.fullmatch("-?[0-9]+", name) for name in names)
             self._numbered = [] if with_numbers else [*names]
+        is_bool = (*map(str.lower, names),) in zip(*_BOOLS.values(), strict=True)
+        by_name = self._names == sorted(names, key=str.casefold)
+        self._unordered = inferred and by_name and not (is_bool or self._has_file_names)
 
     def identity(self, file_names: Sequence[str]) -> list[list[str]]:
         """Identifies the labels of a table's names; empty if versions that compared names exactly,
@@ -76,24 +81,33 @@ class LabelReader:
         label = self._of_bool(label.strip())
         number = _NUMBER.fullmatch(label)
         if number and self._has_file_names:
-            return UNLABELLED if number[1] == "-1" else self._name(number[1])
+            return self._name(number[1])
         if label in self._names or label in self._ignored:
             self._has_names |= label in self._names
             return label
         if not number or number[1] in self._names or number[1] in self._ignored:
             return number[1] if number else label
-        return UNLABELLED if number[1] == "-1" else self._name(number[1])
+        return self._name(number[1])
 
-    def require_numbers_from_zero(self) -> None:
-        """Raises UserError if the numbers of the table seem to be counted from 1."""
-        last = len(self._numbered)
-        if last and last in self._numbers and 0 not in self._numbers:
-            listed = ",".join(map(str, range(1, last + 1)))
-            raise UserError(
-                f"{self._place}: labels by number, with {last} and without 0, where 0 to "
-                f"{last - 1} are the positions in data.labels; if they count from 1, set "
-                f"data.labels={listed}"
-            )
+    def require_positions(self) -> None:
+        """Raises UserError if the table's numbers may not be positions in `data.labels`."""
+        numbers = self._numbers
+        last = len(self._numbered) - 1
+        fault = ""
+        if self._unordered and numbers - {-1}:
+            labels = f"data.labels={join_list(self._names)}"
+            fault = f"where {labels} was inferred from names, in alphabetical order; write names, "
+            fault += f"or set {labels} if they are 0 to {last}"
+        elif last + 1 in numbers and 0 not in numbers:
+            counted = map(str, range(1, last + 2))
+            fault = f"with {last + 1} and without 0, where 0 to {last} are the positions in "
+            fault += f"data.labels; if they count from 1, set data.labels={join_list(counted)}"
+        elif numbers > {-1} and not (self._has_file_names or {0, last} <= numbers):
+            fault = f"with -1, which is no label, and without 0 or {last}; if it is one, "
+            signed = join_list(map(str, sorted(numbers)))
+            fault += "write no and yes" if self._fixed else f"set data.labels={signed}"
+            fault += f", else set data.ignored_labels={join_list([*self._ignored, '-1'])}"
+        require(last < 0 or not fault, f"{self._place}: labels by number, {fault}")
 
     def _labels_of(self, file_names: Sequence[str]) -> list[str]:
         """The label of each of a table's names."""
@@ -136,15 +150,18 @@ class LabelReader:
         forms = _BOOLS.get(label.lower(), ())
         if not forms or label in self._names or label in self._ignored:
             return label
-        named = [name for name in self._names if name.lower() in forms]
-        by_order = str([*_BOOLS].index(label.lower())) if len(self._numbered) == 2 else label
-        return named[0] if named else by_order
+        if named := [name for name in self._names if name.lower() in forms]:
+            return named[0]
+        self._unordered = False
+        return str([*_BOOLS].index(label.lower())) if len(self._numbered) == 2 else label
 
     def _name(self, number: str) -> str:
         """The name of a number; the number if it has none."""
-        if self._has_names or number.startswith("-"):
+        if number != "-1" and (self._has_names or number.startswith("-")):
             return number
         self._numbers.add(int(number))
+        if number == "-1":
+            return UNLABELLED
         if int(number) >= len(self._numbered):
             return number
         if not self._logged:

@@ -78,7 +78,7 @@ class Table(tables.Table):
 
     Attributes:
       format_name: "pairs", "texts" or "ranking".
-      labels, ignored: `data.labels` and `data.ignored_labels`.
+      labels, ignored, inferred: as of `LabelReader`.
       reads_all: whether to read the annotations: for the text "sentence1", the columns
         "sentence1_NAME", by NAME, such as SNLI's "sentence1_binary_parse".
     """
@@ -87,6 +87,7 @@ class Table(tables.Table):
     format_name: str = "pairs"
     labels: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    inferred: bool = False
 
     def read(self, bad_examples: BadExamples) -> Iterator[Example]:
         table, columns, _ = self.content
@@ -112,7 +113,7 @@ class Table(tables.Table):
                     key = question, _letters(example.texts[0])
                     example = example.with_question(firsts.setdefault(key, example))
             yield example
-        label_of.require_numbers_from_zero()
+        label_of.require_positions()
 
     def identity(self) -> Any:
         by_id = self.format_name == "ranking" and "id" in self.content.fields
@@ -136,8 +137,8 @@ class Table(tables.Table):
 
     def _reader(self) -> LabelReader:
         """The reader of labels; raises UserError as its constructor."""
-        fixed = self.format_name == "ranking"
-        return LabelReader(self.labels, self.ignored, self.place, self.file_labels, fixed=fixed)
+        options = {"fixed": self.format_name == "ranking", "inferred": self.inferred}
+        return LabelReader(self.labels, self.ignored, self.place, self.file_labels, **options)
 
 
 def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> Example:
@@ -263,9 +264,9 @@ def file_sources(
     config: "DataConfig", shards: Sequence[Path], annotated: bool, rule: Rule
 ) -> list[Source]:
     """The sources of the files of a name."""
-    options: Any = dict(format_name=config.format, reads_all=annotated)
-    options |= dict(labels=config.names, ignored=config.ignored_names)
-    options |= dict(escaped_breaks=config.escaped_breaks, quotes=config.quotes)
+    options: Any = dict(format_name=config.format, escaped_breaks=config.escaped_breaks)
+    options |= dict(labels=config.names, ignored=config.ignored_names, reads_all=annotated)
+    options |= dict(quotes=config.quotes, inferred="labels" in config.to_infer)
     layouts = LAYOUTS[config.format]
     columns = config.columns_by_field
     tables_of_texts = [Table(path, layouts, columns, **options) for path in shards]

@@ -18,9 +18,9 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import completed, from_values, short_keys, to_config_dict
+from common_jax.config import completed, from_values, inferred_key, short_keys, to_config_dict
 from common_jax.errors import UserError, causes, error_context, own_error
-from common_jax.fields import join_list, named_class, nearest, suggestion
+from common_jax.fields import join_list, named_class, nearest, split_list, suggestion
 from common_jax.io.files import names_in
 from common_jax.io.paths import as_path, expand_user
 from common_jax.io.storage import local_copy
@@ -218,7 +218,8 @@ def task_on_files(
     """
     # only fields that describe the files can change
     _require_form(overrides)
-    for key in map(key_of, overrides):
+    keys = [*map(key_of, overrides)]
+    for key in keys:
         if not key.startswith("data.") or key.removeprefix("data.") in _FILE_FIELDS:
             raise UserError(f"--config.{key}: not for a test set; only data.* that describe it")
     task = read_task(run, **data)
@@ -231,7 +232,16 @@ def task_on_files(
     config.data.update({**task.data.other_test_fields, "source": "files", "dir": os.getcwd()})
     config.data.test = join_list(str(local_copy(expand_user(name)).absolute()) for name in names)
     config.data.train = config.data.train or config.data.test  # required, and not read
+    if inferred := config.data.get("inferred"):  # without those that are set
+        names = split_list(inferred, "data.inferred")
+        config.data.inferred = ",".join(n for n in names if inferred_key(n) not in keys)
     config, _ = _overridden(config, task.config_class, overrides, str(run.config_file))
+
+    # the labels are the run's, perhaps with the files' names
+    labels, given = (getattr(data, "names", ()) for data in (task.config.data, config.data))
+    if labels != given and {*labels} == {*given}:
+        order = f"must be in the run's order, data.labels={join_list(labels)}"
+        raise UserError(f"--config.data.labels={join_list(given)}: {order}")
 
     # the task on these files, with the run's vocabulary
     task = type(task)(config)

@@ -221,6 +221,25 @@ def test_other_columns_are_described_by_overrides(tiny, tmp_path, capsys):
     assert (printed["split"], printed["accuracy"]) == ("reviews", expected["accuracy"])
 
 
+def test_numbers_of_inferred_labels_need_their_order(tiny, tmp_path, capsys):
+    folder = tiny("attconv", tmp_path)
+    run = folder / "run"
+    record = json.loads((run / "config.json").read_text())
+    names = sorted(record["config"]["data"]["labels"].split(","))
+    record["config"]["data"].update(labels=",".join(names), inferred="labels")
+    (run / "config.json").write_text(json.dumps(record))
+    lines = (folder / "test.tsv").read_text()
+    for number, name in enumerate(names):
+        lines = re.sub(rf"(?m)^{name}\t", f"{number}\t", lines)
+    (folder / "numbers.tsv").write_text(lines)
+    argv = ["--workdir", str(run), "--data", str(folder / "numbers.tsv")]
+    with pytest.raises(UserError, match="inferred from names, in alphabetical order"):
+        evaluate.main(argv)
+    with pytest.raises(UserError, match=rf"must be in the run's order, .*={','.join(names)}$"):
+        evaluate.main([*argv, f"--config.data.labels={','.join(names[::-1])}"])
+    evaluate.main([*argv, f"--config.data.labels={','.join(names)}"])
+
+
 def test_a_run_on_generated_examples_is_scored_on_files(tmp_path, capsys):
     family = FAMILIES["attconv"]
     generated = {"data.source": "generated", "data.examples": 60, "data.holdout_size": 12}

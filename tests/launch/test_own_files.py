@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -12,6 +13,7 @@ from common_jax.training.run_folder import RunFolder
 from launch.api.configs import config
 from launch.api.sweeps import plan_sweep
 from launch.train import __main__ as train
+from tests.refusals import refusal
 
 SIDES = [(f"The cat sees {n} dogs in {n + 7} gardens.", f"Katze {n} {n + 7}") for n in range(300)]
 LABELS = ["good", "bad", "mixed"]
@@ -245,3 +247,137 @@ def test_all_problems_are_one_message(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(UserError, match=r"'b' .*/'B' .*; also .* 1 rows .*; also .* too few"):
         inferred("attconv/texts", "t.csv")
+
+
+def labels_table(*labels, head="label,text\n"):
+    """A table of a text for each label, which is repeated."""
+    return head + "".join(f"{label},{SIDES[n][0]}\n" for n, label in enumerate(labels))
+
+
+BY_NUMBER = ["columns=label=1,text=2"]
+STARS = ["1", "2", "3"] * 50
+SIGNED = ["0", "1", "2", "-1"] * 40
+# Files of train and their content, overrides, and a part of the refusal, or the inferred labels.
+MEANINGS = {
+    "an unknown header": (
+        [labels_table(*STARS, head="Mark,Comment\n")],
+        BY_NUMBER,
+        "'Mark' (1 rows) may be of a header; --config.data.labels=1,2,3 "
+        "--config.data.ignored_labels=-,Mark, or --config.data.labels=1,2,3,Mark",
+    ),
+    "an unknown header in each file": (
+        [labels_table(*"ab" * 50, head="Mark,Comment\n")] * 2,
+        BY_NUMBER,
+        "'Mark' (2 rows) may be of a header; --config.data.labels=a,b --config.data.ignored_labels",
+    ),
+    "a header in the middle": (
+        [labels_table(*STARS) * 2],
+        [],
+        "'label' (1 rows) may be of a header; --config.data.labels=1,2,3 ",
+    ),
+    "a rare label that is not in the first row": (
+        [labels_table(*"ab" * 50, "c")],
+        BY_NUMBER,
+        ("a,b,c",),
+    ),
+    "ids": (
+        [labels_table(*map(str, range(100)), head="")],
+        BY_NUMBER,
+        "100 of 100 occur once (0, 1, 2, ...) and may be no labels; "
+        "--config.data.columns=label=NAME,text=2, or --config.data.labels=0,1,2,...",
+    ),
+    "-1 beside numbers": (
+        [labels_table(*SIGNED)],
+        [],
+        "-1 may be a label or the lack of one; --config.data.labels=-1,0,1,2, or "
+        "--config.data.labels=0,1,2 --config.data.ignored_labels=-,-1",
+    ),
+    "-1.0 beside numbers": ([labels_table(*[f"{n}.0" for n in SIGNED])], [], "-1 may be a label"),
+    "-1 that is ignored": (
+        [labels_table(*[f"{n}.0" for n in SIGNED])],
+        ["ignored_labels=-,-1"],
+        ("0,1,2",),
+    ),
+    "-1 and 1": ([labels_table(*["-1", "1"] * 50)], [], ("-1,1",)),
+    "-2 to 2": ([labels_table(*["-2", "-1", "0", "1", "2"] * 30)], [], ("-2,-1,0,1,2",)),
+    "bools beside numbers": (
+        [labels_table(*["True", "False"] * 50), labels_table(*"01" * 50)],
+        [],
+        "numbers (0, 1) and bools (False, True); names of numbers or bools must be in the order "
+        "of these; --config.data.labels=False,True, or --config.data.labels=0,1 "
+        "--config.data.ignored_labels=-,False,True, or --config.data.labels=0,1,False,True",
+    ),
+    "names beside numbers": (
+        [labels_table(*["good", "bad"] * 50), labels_table(*"01" * 50)],
+        [],
+        "numbers (0, 1) and names (bad, good); ",
+    ),
+    "names beside bools": (
+        [labels_table(*["good", "bad"] * 50), labels_table(*["true", "false"] * 50)],
+        [],
+        "bools (false, true) and names (bad, good); ",
+    ),
+    "a name beside numbers of one file": (
+        [labels_table(*STARS, "none", "none")],
+        [],
+        "--config.data.labels=1,2,3 --config.data.ignored_labels=-,none, or ",
+    ),
+    "bools with names of one file": (
+        [labels_table(*["true", "false", "half-true"] * 40)],
+        [],
+        ("false,half-true,true",),
+    ),
+    "composed and decomposed characters": (
+        [labels_table(*["caf\u00e9", "cafe\u0301", "bar"] * 40)],
+        [],
+        r"'cafe\u0301' (40 rows)",
+    ),
+    "format characters": (
+        [labels_table(*["good", "good\u200b", "bad"] * 40)],
+        [],
+        r"'good' (40 rows)/'good\u200b' (40 rows) may be the same; ",
+    ),
+    "signs": (
+        [labels_table(*"+-0" * 40)],
+        [],
+        "'-' beside 0,+ may be a label or the lack of one; --config.data.labels=0,+,- "
+        "--config.data.ignored_labels=, or --config.data.labels=0,+",
+    ),
+    "signs with =": ([labels_table(*"+-=" * 40)], [], "'-' beside +,= may be a label"),
+    "- of no label": ([labels_table(*["a", "b", "-"] * 40)], [], ("a,b",)),
+}
+
+
+@pytest.mark.parametrize("case", MEANINGS)
+def test_labels_of_several_meanings(case, tmp_path, monkeypatch):
+    contents, overrides, expected = MEANINGS[case]
+    monkeypatch.chdir(tmp_path)
+    files = [f"t{n}.csv" for n in range(len(contents))]
+    for file, content in zip(files, contents, strict=True):
+        (tmp_path / file).write_text(content, "utf-8")
+    arguments = "attconv/texts", ",".join(files), [*overrides, "holdout_size=9"]
+    if isinstance(expected, tuple):
+        assert (inferred(*arguments)[0]["labels"],) == expected
+    else:
+        line = refusal(inferred, *arguments)
+        assert line.startswith(f"{','.join(files)}: labels: ") and expected in line
+        assert "; also " not in line
+
+
+REFUSED = [case for case, (*_, text) in MEANINGS.items() if isinstance(text, str)]
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case != "ids"])
+def test_each_meaning_is_prepared(case, tmp_path, monkeypatch):
+    contents, overrides, _ = MEANINGS[case]
+    test_labels_of_several_meanings(case, tmp_path, monkeypatch)
+    files = ",".join(f"t{n}.csv" for n in range(len(contents)))
+    overrides = [*overrides, "holdout_size=9"]
+    line = refusal(inferred, "attconv/texts", files, overrides)
+    commands = [part for part in re.split("; |, or ", line) if "--config" in part]
+    assert len(commands) > 1
+    given = [f"--config.data.{text}" for text in (f"train={files}", *overrides)]
+    for number, command in enumerate(commands):
+        cache = f"--config.data.cache_dir={tmp_path / str(number)}"
+        flags = [*given, *shlex.split(command), cache]
+        train.main(["--config", "attconv/texts", *flags, "--prepare"])

@@ -134,3 +134,70 @@ def test_labels_that_count_from_one_are_refused(tmp_path):
         prepared(tmp_path, "t.csv", comma_separated(rows), labels="World,Sports,News", **options)
     data = prepared(tmp_path, "t.csv", comma_separated(rows), labels="1,2,3", format="pairs")
     assert labels_of(data) == [0, 1, 2] * 3
+
+
+NUMBERED = [  # data.labels, the table's labels, and how they are read
+    ("bad,good", ["False", "True"], ["bad", "good"]),
+    ("no,yes", ["0", "1"], ["no", "yes"]),
+    ("False,True", ["0", "1"], ["False", "True"]),
+    ("good,bad", ["0", "1"], ["good", "bad"]),  # the order of a file's names
+    ("bad,good", ["good", "bad"], ["good", "bad"]),
+    ("bad,good", ["0", "1"], None),
+    ("contradiction,entailment,neutral", ["0", "1", "2", "-1"], None),
+]
+
+
+@pytest.mark.parametrize(("labels", "table", "expected"), NUMBERED)
+def test_names_in_alphabetical_order_have_no_numbers(labels, table, expected):
+    for inferred in (True, False):
+        reader = LabelReader(labels.split(","), ["-"], "t.csv", inferred=inferred)
+        read = [reader(label) for label in table]
+        if inferred and expected is None:
+            line = f"write names, or set data.labels={labels} if they are 0 to "
+            assert line in refusal(reader.require_positions)
+        else:
+            reader.require_positions()
+            assert expected in (None, read)
+
+
+SIGNED = [  # data.labels, the table's labels, and a part of the refusal
+    ("no,yes", ["1", "-1"], "with -1, which is no label, and without 0 or 1; "),
+    (
+        "neg,neu,pos",
+        ["-1", "0", "1.0"],
+        "set data.labels=-1,0,1, else set data.ignored_labels=-,-1",
+    ),
+    ("no,yes", ["0", "-1"], "without 0 or 1; if it is one, set data.labels=-1,0, "),
+    ("no,yes", ["0", "-1", "1"], ""),
+    ("no,yes", ["yes", "no", "-1"], ""),
+    ("no,yes", ["-1"], ""),
+    ("-1,0,1", ["-1", "0"], ""),
+]
+
+
+@pytest.mark.parametrize(("labels", "table", "message"), SIGNED)
+def test_minus_one_that_may_be_a_label(labels, table, message):
+    reader = LabelReader(labels.split(","), ["-"], "t.csv")
+    assert all(map(reader, table))
+    if message:
+        assert message in refusal(reader.require_positions)
+        ignoring = LabelReader(labels.split(","), ["-", "-1"], "t.csv")
+        assert ignoring("-1") == "-1"
+        [ignoring(label) for label in table]
+        ignoring.require_positions()
+    else:
+        reader.require_positions()
+    names = LabelReader(["no", "yes"], ["-"], "t.parquet", ["yes", "no"])
+    assert [names("-1"), names("0")] == ["-", "yes"]
+    names.require_positions()
+
+
+def test_minus_one_of_a_ranking_is_refused(tmp_path):
+    rows = [
+        {"question": f"who {n // 2}", "sentence": f"a {n}", "label": 1 - n % 2 * 2}
+        for n in range(8)
+    ]
+    with pytest.raises(
+        UserError, match=r"with -1, .* write no and yes, else set data\.ignored_labels=-,-1$"
+    ):
+        prepared(tmp_path, "t.csv", comma_separated(rows), format="ranking", ignored_labels="-")
