@@ -8,10 +8,10 @@ import dataclasses
 import functools
 import logging
 import pkgutil
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import normalize
 
 from attconv_jax.data.labels import LabelReader
 from common_jax.bad_examples import BadExamples
@@ -109,9 +109,10 @@ class Table(tables.Table):
             if self.format_name == "ranking":
                 question, title = (values.get(f) or example.texts[0] for f in ("id", "title"))
                 example = dataclasses.replace(example, question=question, group=title)
-                if values.get("id"):
-                    key = question, _letters(example.texts[0])
-                    example = example.with_question(firsts.setdefault(key, example))
+                if values.get("id"):  # two questions with one id differ by letters or digits
+                    letters = filter(str.isalnum, normalize("NFKD", example.texts[0].casefold()))
+                    first = firsts.setdefault((question, "".join(letters)), example)
+                    example = example.with_question(first)
             yield example
         label_of.require_positions()
 
@@ -146,12 +147,6 @@ def _example(place: str, row: Sequence[str], notes: tuple[Annotations, ...]) -> 
     label, *texts = row
     cleaned = tuple(map(clean, texts))
     return Example(cleaned, label, cleaned[0], place, annotations=notes)
-
-
-def _letters(text: str) -> str:
-    """The letters and digits, by which two questions with one id differ."""
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(filter(str.isalnum, folded))
 
 
 def _annotations(fields: Mapping[str, Any], text: str) -> Annotations:
