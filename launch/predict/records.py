@@ -306,14 +306,19 @@ class Results:
 
     def _write_waiting(self, fields: Iterable[str]) -> None:
         """Writes the rows that wait, the first time below a header with these fields."""
-        writer = csv.writer(self._file, lineterminator="\n")
         if not self._head:
             self._head = [*self._columns, *fields, _unused(ERROR, self._columns)]
-            writer.writerow(self._head)
+            self._write_row(self._head)
         for row in self._waiting:
-            writer.writerow(_cell(row.get(name, "")) for name in self._head)
+            self._write_row([_cell(row.get(name, "")) for name in self._head])
         self._waiting.clear()
         self._file.flush()
+
+    def _write_row(self, cells: Sequence[Any]) -> None:
+        """Writes a row of CSV, with quotes around a carriage return, which else ends a row."""
+        has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
+        quoting = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
+        csv.writer(self._file, lineterminator="\n", quoting=quoting).writerow(cells)
 
 
 def _unused(name: str, columns: Iterable[str]) -> str:
