@@ -317,8 +317,11 @@ class Results:
     def _write_row(self, cells: Sequence[Any]) -> None:
         """Writes a row of CSV, with quotes around a carriage return, which else ends a row."""
         has_return = any("\r" in cell for cell in cells if isinstance(cell, str))
-        quoting = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
-        csv.writer(self._file, lineterminator="\n", quoting=quoting).writerow(cells)
+        if has_return:
+            writer = csv.writer(self._file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        else:
+            writer = csv.writer(self._file, lineterminator="\n")
+        writer.writerow(cells)
 
 
 def _unused(name: str, columns: Iterable[str]) -> str:
