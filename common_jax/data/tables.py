@@ -86,6 +86,7 @@ class Table(FileSource):
       option: the setting of `columns`, for messages.
       readers: of fields whose values are no plain texts.
       beside: columns that the readers use where a table has them.
+      logs_numbers: whether the columns of a table without a header are logged.
     """
 
     layouts: Sequence[Layout]
@@ -98,6 +99,7 @@ class Table(FileSource):
     option: str = "data.columns"
     readers: ClassVar[Mapping[str, Reader]] = READERS
     beside: ClassVar[Sequence[str]] = ()
+    logs_numbers: ClassVar[bool] = False
 
     @functools.cached_property
     def format(self) -> Format:
@@ -214,7 +216,8 @@ class Table(FileSource):
         if header:
             return self._with_optional(table, fields, known.layout if known else None)
         self._require_example(f"{self.path}:{line}", names, needed, listed)
-        log_columns(self.path, "", {f: f"column {n}" for f, n in fields.items()}, [])
+        if self.logs_numbers:
+            log_columns(self.path, "", {f: f"column {n}" for f, n in fields.items()}, [])
         return Content(table, fields)
 
     def _header_line(self) -> int:

@@ -105,6 +105,8 @@ class Parallel:
 class Table(tables.Table):
     """A table with a pair in each row."""
 
+    logs_numbers = True
+
     def example_fault(self, cells: Sequence[str]) -> str:
         """As the base class: CSV often has a header, with any names, others one of languages."""
         known = {name for names in self.layouts[0].columns.values() for name in names}

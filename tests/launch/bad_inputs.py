@@ -183,8 +183,9 @@ MISTAKES = {
         "--config.data.train=t.tsv --config.data.dev=t.tsv", files(t_tsv="neutral\ta b\tc d\n")
     ),
     "text that is already cut into pieces": csan(
-        f"{PAIRS} --config.data.holdout_size=1 --config.data.vocab_size=300 {TABLE}",
-        files(t_tsv="".join(f"▁a ▁b {n}\t▁c ▁d {n}\n" for n in range(31))),
+        f"{PAIRS} --config.data.holdout_size=1 --config.data.vocab_size=300 "
+        f"--config.data.train=t {EN_TO_DE}",
+        files(**{f"t_{end}": "".join(f"▁a ▁b {n}\n" for n in range(31)) for end in ("en", "de")}),
     ),
     "an empty name in a list of files": attconv("--config.data.train=a,,b"),
     "word vectors of another size": attconv(VECTORS, files(v_txt="the 1 2\n")),
