@@ -101,7 +101,7 @@ class LivePage:
             if not run.workdir.config_file.exists():
                 return run, _recorded_end(run, 0) or Progress("not begun")
             known = self._runs.get(run.label)
-            content = _content(run)
+            content = _content(run)  # read now, also of a new run, to be compared later
             if known and _content(known) == content:
                 run = known
             return run, self._progress(run)

@@ -10,7 +10,7 @@ from common_jax.document import Cell, Chart, Element, Report, Section, Table
 from common_jax.errors import UserError, error_context
 from common_jax.io.atomic import writing
 from common_jax.io.paths import AnyPath, as_path
-from common_jax.training.config import key_of, task_class
+from common_jax.training.config import task_class
 from common_jax.training.identity import SEED
 from launch.api.comparison import write_page
 from launch.api.configs import Config, Overrides, checked
@@ -176,9 +176,8 @@ def sweep(
     trials = grid_trials(
         chosen.source, chosen.overrides, axes, seeds, folder, systems, chosen.models
     )
-    if "data.inferred" not in map(key_of, chosen.overrides):
-        swept = [field for axis in axes for field in axis.fields]
-        trials = with_inferred(trials, chosen.models, swept)
+    swept = [field for axis in axes for field in axis.fields]
+    trials = with_inferred(trials, chosen.models, swept)
 
     # Errors come before the first training.
     with error_context("--out"):

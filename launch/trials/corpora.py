@@ -33,16 +33,17 @@ def with_inferred(
     """
     groups = collections.defaultdict[str, list[Trial]](list)
     for trial in trials:
-        groups[_corpus(trial.config, (*_OTHERS, *_MODELS))].append(trial)
-    resolved = {}
+        if "data.inferred" not in map(key_of, trial.overrides):
+            groups[_corpus(trial.config, (*_OTHERS, *_MODELS))].append(trial)
+    resolved = {trial.name: trial for trial in trials}
     for group in groups.values():
         runs = [trial.workdir for trial in group]
         inferred = inferred_overrides(group[0].config, runs, given)
-        for trial in group:
+        for trial in group if inferred else ():
             overrides = (*trial.overrides, *inferred)
-            config = parse(trial.file, overrides, models) if inferred else trial.config
+            config = parse(trial.file, overrides, models)
             resolved[trial.name] = dataclasses.replace(trial, overrides=overrides, config=config)
-    return [resolved[trial.name] for trial in trials]
+    return [*resolved.values()]
 
 
 def require_same_corpora(trials: Sequence[Trial]) -> None:
@@ -54,19 +55,12 @@ def require_same_corpora(trials: Sequence[Trial]) -> None:
         recorded = trial.workdir.data_digests()
         if not recorded or find(trial).state not in ("finished", "stopped"):
             continue
-        task = task_of(_with_inferred(trial, models), models)
+        (resolved,) = with_inferred([trial], models)
+        task = task_of(resolved.config, models)
         key = _corpus(task.config, _OTHERS)
         if key not in known:
             known[key] = digests_of(task)
         require_same_corpus(trial.workdir, recorded, task, known[key])
-
-
-def _with_inferred(trial: Trial, models: OpenedSources) -> Any:
-    """A trial's config, with the fields that its files have decided."""
-    if "data.inferred" in map(key_of, trial.overrides):
-        return trial.config
-    inferred = inferred_overrides(trial.config, [trial.workdir])
-    return parse(trial.file, [*trial.overrides, *inferred], models) if inferred else trial.config
 
 
 def _corpus(config: Any, others: tuple[str, ...]) -> str:
