@@ -18,7 +18,14 @@ import ml_collections
 from absl import flags
 from ml_collections import config_flags
 
-from common_jax.config import completed, from_values, inferred_key, short_keys, to_config_dict
+from common_jax.config import (
+    SourceConfig,
+    completed,
+    from_values,
+    inferred_key,
+    short_keys,
+    to_config_dict,
+)
 from common_jax.errors import UserError, causes, error_context, own_error
 from common_jax.fields import join_list, named_class, nearest, split_list, suggestion
 from common_jax.io.files import names_in
@@ -175,6 +182,9 @@ def make_task(run: RunFolder, **data: Any) -> "Task":
     values = run.config()
     with error_context(run.config_file):
         task_type = task_class(str(values.get("task", "")))
+        stored = values.get("data")
+        if run.is_export and isinstance(stored, dict) and "cache_dir" in stored:
+            data = {"cache_dir": SourceConfig.cache_dir, **data}  # the stored one was elsewhere
         if data:
             values["data"] = {**values["data"], **data}
         task = task_type(from_values(task_type.config_class, values))

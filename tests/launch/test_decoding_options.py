@@ -166,7 +166,7 @@ def test_an_export_that_is_data_has_its_own(fixed, tmp_path):
 
 def test_an_evaluation_of_an_export_has_its_own(fixed, tmp_path, monkeypatch, capsys):
     run, out, options, _, _ = fixed
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # of the cache
 
     def scored(model, **chosen):
         data = run.parent / ("test.json" if "answer_length" in options else "test")

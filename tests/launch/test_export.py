@@ -17,11 +17,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from common_jax.config import SourceConfig
 from common_jax.deploy import load
 from common_jax.deploy.parameters import starting_parameters
 from common_jax.deploy.service import service_of
 from common_jax.errors import UserError
+from common_jax.training.config import make_task
 from common_jax.training.loop import train
+from common_jax.training.run_folder import RunFolder
 from common_jax.training.run_writer import RunWriter
 from launch import evaluate
 from launch.export import __main__ as export
@@ -292,6 +295,10 @@ def test_no_file_of_an_export_has_a_path_or_a_user_of_this_machine(folder, form)
             assert not re.search(rf"[\s\"'=`(]/[\w.-]+/|\b{re.escape(user)}\b".encode(), content)
     saved = json.loads((folder / form / "config.json").read_text())
     assert saved["config"]["data"]["cache_dir"] == "cache"
+
+    # which is not a folder of the reader's: its corpora are in the default one
+    assert make_task(RunFolder(folder / form)).config.data.cache_dir == SourceConfig.cache_dir
+    assert make_task(RunFolder(folder / "run")).config.data.cache_dir != SourceConfig.cache_dir
 
 
 LOADS = """
