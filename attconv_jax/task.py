@@ -70,8 +70,8 @@ class SentenceClassification(WordLevelTask[Config]):
         return params
 
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """Sums over the batch: "nll", the cross-entropy or for rankings `_ranking_losses`; the
-        model's further losses by name; and "loss", the sum of these."""
+        """Sums over the batch: "nll", the cross-entropy, or for rankings "ranking", those of
+        `_ranking_losses`; the model's further losses by name; and "loss", the sum of these."""
         # The loss of each example.
         real = batch["index"] >= 0
         if self.ranking:
@@ -84,9 +84,10 @@ class SentenceClassification(WordLevelTask[Config]):
                 )[:, 0]
 
         # Sums without padded examples, whose index is -1.
-        nll = jnp.sum(losses, where=real)
+        name = "ranking" if self.ranking else "nll"
+        total = jnp.sum(losses, where=real)
         further_sums = {name: jnp.sum(values, where=real) for name, values in further.items()}
-        sums = {"loss": sum(further_sums.values(), nll), "nll": nll}
+        sums = {"loss": sum(further_sums.values(), total), name: total}
         assert not further_sums.keys() & {*sums, "weight"}, (
             f"names of losses: {', '.join(further_sums)}"
         )

@@ -59,7 +59,8 @@ class OptimizerConfig(Section):
       cooldown: the last fraction of `train.steps`, in which the rate is also multiplied by a factor
         that falls linearly from 1 to 0; 0 disables it.
       cooldown_start, cooldown_steps: its first step and length; -1 derives them from `cooldown`.
-      b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only.
+      b1, b2, eps: Adam's and Adamax's; AdaDelta's rho is `b2`, and AdaGrad uses `eps` only. It is
+        above 0, except for AdaGrad with an `initial_sum`: a gradient of 0 is divided by it.
       initial_sum: the initial value of AdaGrad's sums of squares.
       clip_norm: largest global norm of the gradient; 0 disables clipping.
       l2: adds l2 / 2 times the sum of squares of all trained parameters to the loss; reported
@@ -85,6 +86,12 @@ class OptimizerConfig(Section):
     l2: float = not_negative(0.0)
     output_norm: float = not_negative(0.0)
 
+    def __post_init__(self):
+        super().__post_init__()
+        is_divisor = self.name != "adagrad" or not self.initial_sum
+        message = "optimizer.eps=0: above 0, as a gradient of 0 is divided by it"
+        require(self.eps > 0 or not is_divisor, message)
+
     def unused(self) -> dict[str, str]:
         """Fields without effect given the others, each with the setting that gives it one."""
         users = {"b1": ("adam", "adamax"), "b2": ("adam", "adamax", "adadelta")}
@@ -94,8 +101,11 @@ class OptimizerConfig(Section):
             for field, names in users.items()
             if self.name not in names
         }
-        if not self.derives_cooldown:
-            unused["cooldown"] = "optimizer.cooldown_steps=-1"
+        for field in ("cooldown_steps", "cooldown_start"):
+            if getattr(self, field) >= 0:
+                unused["cooldown"] = f"optimizer.{field}=-1"
+        if not self.warmup_steps:
+            unused["warmup"] = "optimizer.warmup_steps=1000"
         return unused
 
     @property

@@ -98,6 +98,18 @@ class AttentiveConvolution(PairModel):
             "equally wide; use bilinear or additive",
         )
 
+    def unused(self) -> dict[str, str]:
+        """Fields without effect given the others, each with the setting that gives it one."""
+        maps = {self.source, self.focus, self.beneficiary}
+        unused = {}
+        if maps == {"states"}:
+            unused["gate"] = "model.beneficiary=unigram"
+        if not maps & {"phrase", "multigranular"}:
+            unused["phrase_width"] = "model.beneficiary=phrase"
+        if not self.unmasked_softmax:
+            unused["author_length"] = "model.unmasked_softmax=True"
+        return unused
+
     @property
     def contexts(self) -> tuple[str, ...]:
         """The kinds of attention."""

@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 
 from common_jax.data.batches import Batch, Batches, group_steps, stream
 from common_jax.errors import Interrupted, UserError
-from common_jax.fields import flat, to_mapping
+from common_jax.fields import flat, require, to_mapping
 from common_jax.io.parameters import named_parameters, parameters_sha256
 from common_jax.numerics import recorded_variables
 from common_jax.training.best import best_step
@@ -183,12 +183,16 @@ class _Run:
         self.state = dataclasses.replace(self.state, params=params, ema=ema)
 
     def _resume(self, restored: Restored) -> None:
-        """Takes over a checkpoint's state; raises UserError if it is of other data."""
+        """Takes over a checkpoint's state; raises UserError if it is of other data, or of a later
+        step than the last."""
         if restored.data not in ("", self.data):
             raise UserError(
                 f"{self.workdir.checkpoints / str(restored.step)}: trained on other data than this "
                 "run; restore its own checkpoints, or choose another --workdir"
             )
+        steps = self.config.steps
+        beyond = f"{self.workdir.path}: is at step {restored.step}, beyond train.steps={steps}"
+        require(restored.step <= steps, f"{beyond}: set more, or choose another --workdir")
         self.step = restored.step
         self.position = restored.position
         self.state = restored.state
@@ -225,9 +229,8 @@ class _Run:
             validate = self._validates()
             save = validate or self._due(config.checkpoint_every)
             signal_number = self.preemption.poll()
-            regular = save or self._due(config.log_every)
-            if regular or signal_number is not None:
-                self._log_window(window, always=regular)
+            if save or self._due(config.log_every) or signal_number is not None:
+                self._log_window(window)
                 self._require_finite(window.latest, batches)
                 window.reset()
             if signal_number is not None:
@@ -267,6 +270,7 @@ class _Run:
         scored = {}
         for split in self.task.splits:
             scored[split] = self._evaluated(params, split, self._final_step)
+            scored[split].notes["step"] = best.step
             self.workdir.write_scores(split, scored[split])
 
         # the record of the run, its scores and what it ran on
@@ -311,33 +315,33 @@ class _Run:
         return self.step >= self.config.steps or self._stops_early()
 
     def _stops_early(self) -> bool:
-        """Whether the last `train.patience` validations did not improve on the best."""
+        """Whether the last `train.patience` regular validations did not improve on the best; one at
+        the end of a shorter run that was continued does not count."""
         best = best_step(self.log.validations, self.config.best_metric)
         if best is None or not self.config.patience:
             return False
-        later = [step for step, _ in self.log.validations if step > best]
+        steps = [step for step, _ in self.log.validations if step > best]
+        later = [step for step in steps if step % self.config.evaluate_every == 0]
         return len(later) >= self.config.patience
 
     def _evaluated(self, params: Params, split: str, predict_step: Callable) -> Scores:
-        """Evaluates; raises Interrupted upon a request, also an earlier one."""
+        """Evaluates; raises Interrupted upon a request, also an earlier one, and logs its time."""
 
         def predict(params: Params, batch: Batch) -> dict[str, Any]:
             self.preemption.raise_if_requested()
             return predict_step(params, batch)
 
-        with self.preemption.interruptible():
-            return evaluate(self.task, params, split, predict, self.mesh)
+        try:
+            with self.preemption.interruptible():
+                return evaluate(self.task, params, split, predict, self.mesh)
+        except Interrupted:
+            self.log.write(self.step, {"wall_seconds": round(self.wall_seconds(), 3)})
+            raise
 
-    def _log_window(self, window: "MetricsWindow", always: bool = True) -> None:
-        """Logs a line.
-
-        Args:
-          always: False logs only steps that were not applied, which are counted in all.
-        """
+    def _log_window(self, window: "MetricsWindow") -> None:
+        """Logs a line."""
         values: dict[str, Any] = window.values(self.task.unit)
         values |= self._timer.reset(seconds=window.seconds)
-        if not always and "bad_steps" not in values:
-            return
         wall_seconds = self.wall_seconds()
         values["goodput"] = values["step_seconds"] / (wall_seconds - self._logged_at)
         values["wall_seconds"] = round(wall_seconds, 3)

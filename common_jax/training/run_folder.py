@@ -112,11 +112,14 @@ class RunFolder:
         optimizer: OptimizerConfig = recorded.optimizer
         return optimizer.scheduled(recorded.train.steps)
 
-    def require(self, config: Any) -> None:
+    def require(self, config: Any, new_schedule: bool = False) -> None:
         """Raises UserError if the folder has another run, or files of no run.
 
         A start that failed before its first checkpoint leaves nothing to resume: its config is
         ignored.
+
+        Args:
+          new_schedule: whether the cooldown may be another.
         """
         self._require_run()
         if not (self.config_file.exists() and self.has_begun):
@@ -130,13 +133,13 @@ class RunFolder:
                 f"{self.path} holds a run of another task, {task}: choose another --workdir"
             )
 
-        # and its identity the same, except for a derived cooldown
+        # and its identity the same, except for what is derived of the cooldown
         with error_context(self.config_file):
             old = identity(from_values(type(config), values))
         new = identity(config)
         differing = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
-        if config.optimizer.derives_cooldown:  # the recorded one governs
-            differing = [key for key in differing if key not in COOLDOWN]
+        derived = {key for key in COOLDOWN if new_schedule or new[key] < 0}  # the recorded governs
+        differing = [key for key in differing if key not in derived]
         if differing:
             raise UserError(
                 f"{self.path} holds another run; it differs in {', '.join(differing)}: "

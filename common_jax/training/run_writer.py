@@ -79,7 +79,7 @@ class RunWriter(RunFolder):
                 )
         try:
             # the folder must be of this run, whose recorded cooldown may govern
-            self.require(config)  # under the lock
+            self.require(config, new_schedule)  # under the lock
             cooldown = self._cooldown(config, new_schedule)
             values = to_mapping(_with_cooldown(config, cooldown))
 

@@ -100,8 +100,8 @@ class Task(abc.ABC, Generic[Config]):
 
     @abc.abstractmethod
     def loss(self, params: Params, batch: Batch, key: Array) -> dict[str, Float[Array, ""]]:
-        """Sums over the batch: "loss" (optimised), "nll" (unsmoothed) and "weight" (by which both
-        are divided, once for all devices); further terms of "loss", by name, are logged."""
+        """Sums over the batch: "loss" (optimised), "weight" (by which all others are divided, once
+        for all devices), and what else is logged: "nll" (unsmoothed), further terms by name."""
 
     @abc.abstractmethod
     def prepare(self, workers: int | None = None) -> None:

@@ -133,7 +133,10 @@ def evaluate(
             else task_on_files(run, data, changes, "--skip_bad", **fields)
             for run in scored_runs
         ]
-        split, label = _splits(tasks, split, data, name)
+        split, name = _splits(tasks, split, data, name)
+        label = (
+            f"{name}-adversarial" if adversarial and not _is_adversarial(scored_runs[0]) else name
+        )
         baseline = None if against is None else _baseline(os.fspath(against), tasks[0], label)
         for source, task in zip(sources, tasks, strict=True):
             if source.export is not None:
@@ -144,13 +147,10 @@ def evaluate(
         mesh = make_mesh(MeshConfig())
         pairs = zip(sources, tasks, strict=True)
         loaded = [read_parameters(source, task, mesh, average) for source, task in pairs]
-        _prepare(scored_runs, tasks, split, is_own=label == split)
+        _prepare(scored_runs, tasks, split, is_own=name == split)
         scored = tasks[0].score(split, _outputs(tasks, loaded, split, mesh))
+        scored.notes["step"] = loaded[0].step
         scored_run = scored_runs[0]
-        best_step = (scored_run.result() or {}).get("best_step")
-        if average > 1 or loaded[0].step != best_step:  # as of a run that was continued
-            scored.notes["step"] = loaded[0].step
-
         label = scores_name(label, average, decoding)
         if len(sources) > 1:
             label += f"-ensemble{len(sources)}"
@@ -242,13 +242,29 @@ def _prepare(runs: Sequence[ScoredRun], tasks: Sequence[Task], split: str, is_ow
 def _baseline(folder: str, task: Task, name: str) -> Evaluation:
     """The evaluation to compare with; raises UserError if it is missing or of another task."""
     run = ComparedRun(folder, ScoredRun(located(folder)))
-    run.workdir.scores(name)
+    scores = run.workdir.scores(name)
     if type(run.task) is not type(task):
         kinds = (type(family).__name__ for family in (run.task, task))
         raise UserError(f"{folder}: a run of {' is not compared with one of '.join(kinds)}")
+
+    # Older scores have no step: those of the run's own splits are of its best checkpoint.
+    best = run.result.get("best_step")
+    step = scores.value.get("step", best if name in run.task.splits else None)
+    if best is not None and step != best:
+        scored = "an unknown step" if step is None else f"step {step}"
+        raise UserError(
+            f"{folder}: its scores on {name} are of {scored}, and its best is step {best}: "
+            "score it again"
+        )
     evaluation = evaluation_of(run, name)
     evaluation.require()
     return evaluation
+
+
+def _is_adversarial(run: ScoredRun) -> bool:
+    """Whether the run's own questions have variants."""
+    data = run.config().get("data")
+    return bool(data.get("adversarial")) if isinstance(data, dict) else False
 
 
 def name_of(files: str, splits: tuple[str, ...]) -> str:

@@ -43,7 +43,9 @@ def model_card(
     data = shareable(to_mapping(task.config))["data"]
     fields = [(name, f"`{value!r}`") for name, value in data.items() if value != ""]
     result = shareable(request.workdir.result() or {})
-    scores = _scores(request.workdir, service, parameters)
+    is_exact = manifest.dtype == "float32"  # as what was scored
+    scores = _scores(request.workdir, service, parameters) if is_exact else {}
+    unscored = f"Weights in {manifest.dtype} have not been scored."
     about = inspect.getdoc(type(task)) or ""
 
     return "\n\n".join(
@@ -58,7 +60,7 @@ def model_card(
             "## Data",
             markdown_table(("field", "value"), fields),
             "## Metrics",
-            _metrics(request.workdir, service, parameters, scores),
+            _metrics(request.workdir, service, parameters, scores) if is_exact else unscored,
             "## Training",
             _listed(
                 [
@@ -157,13 +159,13 @@ def _scores(workdir: ScoredRun, service: Service, parameters: Parameters) -> Sco
     if parameters.ema != bool(task.config.train.ema_decay):
         return {}
 
-    # Older scores have no step: they are of the best.
+    # Older scores have no step: those that training wrote are of the best.
     best_step = (workdir.result() or {}).get("best_step")
     scores = {}
     for split in task.splits:
         name = scores_name(split, parameters.average, task.decoding)
         values = workdir.scores(name).value if workdir.is_scored(name) else {}
-        if values and values.get("step", best_step) == parameters.step:
+        if values and values.get("step", best_step if name == split else None) == parameters.step:
             scores[split] = {
                 name: value
                 for name, value in values.items()

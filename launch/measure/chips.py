@@ -39,7 +39,7 @@ class Chip(NamedTuple):
     Attributes:
       kind: `jax.Device.device_kind`.
       peak: dense products, FLOP/s by compute dtype. By default JAX multiplies float32 on a TPU as
-        bfloat16.
+        bfloat16, and on a GPU as TensorFloat-32, at half the rate of bfloat16.
       memory: bytes.
       bandwidth: of the memory, bytes/s.
       links: bytes/s to other devices of its slice or machine, over all its links.
@@ -61,14 +61,13 @@ def _tpu(kind: str, teraflops: float, gib: int, bandwidth: float, gigabits: floa
 
 def _nvidia(
     kind: str,
-    bfloat16: float,
-    float32: float,
+    teraflops: float,
     memory: int,
     bandwidth: float,
     links: float,
     gpu: Gpu,
 ) -> Chip:
-    peak = {"bfloat16": bfloat16 * 1e12, "float32": float32 * 1e12}
+    peak = {"bfloat16": teraflops * 1e12, "float32": teraflops / 2 * 1e12}
     return Chip(kind, peak, memory, bandwidth, links * 1e9, gpu)
 
 
@@ -82,16 +81,14 @@ CHIPS: Mapping[str, Chip] = {
     "tpu7x": _tpu("TPU7x", 2307 / 2, 96, 7380 / 2, 9600 / 2),  # a chip is two devices
     "a100": _nvidia(
         "NVIDIA A100-SXM4-80GB",
-        *(312.0, 19.5, 85_100_068_864, 2.03904e12, 300.0),
+        *(312.0, 85_100_068_864, 2.03904e12, 300.0),
         Gpu((8, 0), 108, 64, 167_936, 166_912, 41_943_040, 1.41),
     ),
-    "h100": _nvidia(
-        "NVIDIA H100 80GB HBM3", 989.0, 67.0, 84_942_979_072, 3.35232e12, 450.0, _HOPPER
-    ),
-    "h200": _nvidia("NVIDIA H200", 989.0, 67.0, 151_397_597_184, 4.8e12, 450.0, _HOPPER),
+    "h100": _nvidia("NVIDIA H100 80GB HBM3", 989.0, 84_942_979_072, 3.35232e12, 450.0, _HOPPER),
+    "h200": _nvidia("NVIDIA H200", 989.0, 151_397_597_184, 4.8e12, 450.0, _HOPPER),
     "b200": _nvidia(
         "NVIDIA B200",
-        *(2250.0, 75.0, 191_514_411_008, 7.67232e12, 900.0),
+        *(2250.0, 191_514_411_008, 7.67232e12, 900.0),
         Gpu((10, 0), 148, 128, 233_472, 232_448, 132_644_864, 1.965),
     ),
 }

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -198,7 +199,8 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
     for run, values in scored.items():
         intervals = evaluation_of(run, split).intervals if values else {}
         rows.append([run.label, *(_scored(values.get(n), intervals.get(n)) for n in names)])
-    rows += _means(scored, names)
+    groups, reasons = _groups([run for run, values in scored.items() if values])
+    rows += _means(groups, scored, names)
 
     # the paper's results, perhaps of further metrics
     paper: dict[str, dict[str, float]] = {}
@@ -221,7 +223,7 @@ def _scores_of(runs: Sequence[Run], split: str) -> Table | None:
         for label, step in steps.items()
         if step is not None
     ]
-    return Table((split, *names), rows, " ".join([note, *notes]))
+    return Table((split, *names), rows, " ".join([note, *notes, *reasons]))
 
 
 def _values(run: Run, split: str) -> Mapping[str, float]:
@@ -249,15 +251,36 @@ def _scored(value: float | None, interval: Sequence[float] | None) -> Cell:
     return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
-def _means(scored: Mapping[Run, Mapping[str, float]], names: Sequence[str]) -> list[list[Cell]]:
-    """A row for each setting with several seeds."""
-    groups: dict[str, list[Run]] = {}
-    for run, values in scored.items():
-        if values:
-            groups.setdefault(run.setting, []).append(run)
-    seeds = [{run.fields.get(SEED) for run in group} for group in groups.values()]
-    pairs = zip(groups.values(), seeds, strict=True)
-    several = [group for group, different in pairs if len(different) == len(group) > 1]
+def _groups(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
+    """The runs of each setting with several seeds, and why others have no mean: they are being
+    continued, or are of different data."""
+    reasons = []
+    settings: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        if run.workdir.finished(run.task.config) is None:
+            taken = run.result["steps"]
+            reasons.append(f"{run.label}: is being continued after {taken} steps; in no mean.")
+            continue
+        data = json.dumps(run.workdir.data_digests(), sort_keys=True)
+        settings.setdefault(run.setting, {}).setdefault(data, []).append(run)
+    for by_data in settings.values():
+        if len(by_data) > 1:
+            labels = " and ".join(", ".join(r.label for r in group) for group in by_data.values())
+            reasons.append(f"{labels}: of different data, hence without a mean of all.")
+    groups = [group for by_data in settings.values() for group in by_data.values()]
+    seeds = [{run.fields.get(SEED) for run in group} for group in groups]
+    several = [
+        g for g, different in zip(groups, seeds, strict=True) if len(different) == len(g) > 1
+    ]
+    return several, reasons
+
+
+def _means(
+    several: Sequence[Sequence[Run]],
+    scored: Mapping[Run, Mapping[str, float]],
+    names: Sequence[str],
+) -> list[list[Cell]]:
+    """A row for each group of runs."""
     rows: list[list[Cell]] = [[_mean_label(group)] for group in several]
 
     # a mean with its interval for each metric
@@ -291,7 +314,7 @@ def learning_curves(runs: Sequence[Run]) -> list[Chart]:
     """Training loss; the metric that selects the first run's checkpoint, by steps and minutes."""
     metric = runs[0].task.config.train.best_metric
     charts = [
-        _curve(runs, "Training", "step", "loss (nats)", "loss", None),
+        _curve(runs, "Training", "step", "loss", "loss", None),
         _curve(runs, "Validation", "step", f"dev {metric}", metric, "dev"),
         _curve(runs, "Validation by time", "minutes", f"dev {metric}", metric, "dev"),
     ]

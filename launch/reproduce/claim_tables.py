@@ -216,7 +216,7 @@ def rule(results: TableResults, verdicts: Sequence[Judged]) -> str:
         family = [v for v in verdicts if v.p is not None and (v.claim.relation == "ratio") == ratio]
         if family:
             passed = sum(verdict.holm or False for verdict in family)
-            kept = sum(not verdict.decision.startswith("open") for verdict in family)
+            kept = sum(v.decision.startswith((*WORDS.values(),)) for v in family)
             name = "claims on speeds" if ratio else "claims with a p"
             sentences.append(
                 f"Of {len(family)} {name} {kept} are decided; {passed} of these also pass Holm's "

@@ -202,12 +202,13 @@ def _config_files(file: str | ConfigFile, systems: Sequence[str]) -> dict[str, C
 
 
 def require_own_folders(trials: Sequence[Trial]) -> None:
-    """Raises UserError if a trial's folder has a run with another config, a finished one with other
-    settings or more steps, or a run with the learning rate schedule of another number of steps,
+    """Raises UserError if a trial's folder has a run with another config, with more steps, with
+    other settings if it is finished, or with the learning rate schedule of another number of steps,
     which a resumed run keeps."""
     for trial in trials:
         trial.workdir.require(trial.config)
-        taken = (trial.workdir.result() or {}).get("steps", 0)
+        result = trial.workdir.result() or {}
+        taken = max([result.get("steps", 0), *trial.workdir.steps])
         require(
             taken <= trial.config.train.steps,
             f"{trial.workdir.path} has {taken} steps, more than train.steps="

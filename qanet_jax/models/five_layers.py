@@ -57,6 +57,11 @@ class FiveLayers(ReaderModel):
     char_dropout: float = rate(0.05)
     dropout: float = rate(0.1)
 
+    def unused(self) -> dict[str, str]:
+        """Fields without effect given the others, each with the setting that gives it one."""
+        without = self.char_pooling == "max"
+        return {"char_kernel": "model.char_pooling=convolution"} if without else {}
+
     @abc.abstractmethod
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
         """The embedding encoder and the model encoder, both called as (x [B, T, dim], valid [B, T],

@@ -91,6 +91,17 @@ class QANet(FiveLayers):
             f"model.survival_prob={self.survival_prob}: a chance in (0, 1]",
         )
 
+    def unused(self) -> dict[str, str]:
+        unused = super().unused()
+        if self.convolution == "none":
+            fields = ("embedding_convs", "embedding_kernel", "model_convs", "model_kernel")
+            unused |= dict.fromkeys(fields, "model.convolution=separable")
+        if not self.self_attention:
+            unused |= dict.fromkeys(("num_heads", "attention"), "model.self_attention=True")
+        if self.survival_prob == 1:
+            unused["scale_sublayers"] = "model.survival_prob=0.9"
+        return unused
+
     def encoders(self, dtype: Any) -> tuple[nn.Module, nn.Module]:
         embedding = (self.embedding_blocks, self.embedding_convs, self.embedding_kernel)
         model = (self.model_blocks, self.model_convs, self.model_kernel)

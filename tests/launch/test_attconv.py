@@ -13,7 +13,7 @@ from launch.train import __main__ as train
 from tests.families.runs import FAMILIES, SIZES
 from tests.launch import commands
 from tests.launch.commands import fails, labelled, scores
-from tests.launch.tiny_runs import evaluated
+from tests.launch.tiny_runs import evaluated, result
 
 FAMILY = FAMILIES["attconv"]
 TESTED = SIZES["test"]
@@ -66,6 +66,22 @@ def test_another_file_is_scored_with_the_words_of_the_run(folder, capsys):
     path.write_text("entailment\tA wholly new sentence here.\tAnother.\n" * 3)
     printed = scores(capsys, folder / "run", "--data", path)
     assert (printed["split"], printed["examples"]) == ("more", 3)
+
+
+def test_scores_before_a_run_was_continued_are_compared_with_no_others(folder, capsys):
+    path = folder / "news.tsv"
+    path.write_text("entailment\tA wholly new sentence here.\tAnother.\n" * 3)
+    continued = shutil.copytree(folder / "run1", folder / "continued")
+    scores(capsys, continued, "--data", path)
+    scores(capsys, folder / "run", "--data", path, "--against", continued)
+    file = continued / "result.json"
+    best = result(continued)["best_step"]
+    file.write_text(json.dumps({**result(continued), "best_step": best + 2}))
+    for words in (f"step {best}, and its best is step {best + 2}: score", "an unknown step"):
+        with pytest.raises(UserError, match=f"{continued}: its scores on news are of {words}"):
+            evaluate.main(f"--workdir {folder}/run --data {path} --against {continued}".split())
+        scored = continued / "eval" / "news.json"  # as an earlier version wrote it
+        scored.write_text(json.dumps({"accuracy": 100.0}))
 
 
 def test_pairs_are_labelled_on_standard_output(folder, monkeypatch, capsys):

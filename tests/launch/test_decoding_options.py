@@ -69,8 +69,14 @@ def test_invalid_ones_are_refused(translator, options, message):
 
 def test_a_card_has_the_scores_of_its_options(translator, tmp_path, monkeypatch):
     monkeypatch.setattr("common_jax.deploy.stablehlo.serialized", lambda *_: b"")  # takes long
-    for name, score in (("dev", 30.0), ("dev-length_penalty0", 12.34)):
-        (translator / "eval" / f"{name}.json").write_text(json.dumps({"sacrebleu": score}))
+    best = json.loads((translator / "result.json").read_text())["best_step"]
+    for name, stored in (
+        ("dev", {"sacrebleu": 30.0}),  # of an earlier version, which wrote no step
+        ("dev-length_penalty0", {"sacrebleu": 12.34, "step": best}),
+        ("dev-length_penalty2", {"sacrebleu": 1.0, "step": best - 1}),  # before it was continued
+        ("dev-length_penalty3", {"sacrebleu": 2.0}),  # perhaps of another step
+    ):
+        (translator / "eval" / f"{name}.json").write_text(json.dumps(stored))
 
     def exported(name, *options):
         argv = ["--workdir", str(translator), "--beam_size", "1", "--out", str(tmp_path / name)]
@@ -80,8 +86,10 @@ def test_a_card_has_the_scores_of_its_options(translator, tmp_path, monkeypatch)
 
     assert exported("own", "--length_penalty", "0.6")[0] == ["30.00"]
     assert exported("without", "--length_penalty", "0")[0] == ["12.34"]
-    scores, card = exported("other", "--length_penalty", "2")
-    assert not scores and "--length_penalty 2" in card and "with these settings" in card
+    for penalty in "234":
+        scores, card = exported(f"other{penalty}", "--length_penalty", penalty)
+        assert not scores and f"--length_penalty {penalty}" in card
+        assert "with these settings" in card
 
 
 def test_an_evaluation_takes_them(translator, capsys):

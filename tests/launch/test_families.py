@@ -107,6 +107,7 @@ OVERRIDES = {  # and what the message names
         "model=3": "config key 'model' is a group of keys",
         "train.steps=1.5": "train.steps=1.5: must be a whole number",
         "train.steps=0": "train.steps=0: at least 1",
+        "optimizer.eps=0": "optimizer.eps=0: above 0, as a gradient of 0 is divided by it",
         "data.joint_vocabulary=maybe": "data.joint_vocabulary",
         "model.head_window=2": "model.head_window=2: must be odd",
         "model.num_heads=3": "model.num_heads=3: must divide model.dim=16",
@@ -149,20 +150,39 @@ def test_a_wrong_override_is_one_line(family, override, named, tmp_path, monkeyp
     assert named in fails(monkeypatch, capsys, argv)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(
-    ("override", "fix"),
-    [
-        ("data.dir=elsewhere", "data.source=files"),
-        ("data.train=train.txt", "data.source=files"),
-        ("data.tfds=squad", "data.source=tfds"),
-        ("optimizer.initial_sum=0.1", "optimizer.name=adagrad"),
-    ],
-)
-def test_an_override_without_effect_is_refused(family, override, fix, monkeypatch, capsys):
-    argv = ["--config", f"configs/{family}/quickstart.py", f"--config.{override}", "--prepare"]
-    if family == "attconv" and override.startswith("optimizer"):
-        argv.append("--config.optimizer.name=adam")
+STATES = "model.source=states model.focus=states model.beneficiary=states"
+WITHOUT_EFFECT = [  # an override, others that it needs, and what would give it an effect
+    *(
+        (family, *case)
+        for family in FAMILIES
+        for case in (
+            ("data.dir=elsewhere", "", "data.source=files"),
+            ("data.train=train.txt", "", "data.source=files"),
+            ("data.tfds=squad", "", "data.source=tfds"),
+            ("optimizer.initial_sum=0.1", "optimizer.name=adam", "optimizer.name=adagrad"),
+            ("optimizer.cooldown=0.1", "optimizer.cooldown_start=4", "optimizer.cooldown_start=-1"),
+            ("optimizer.cooldown=0.1", "optimizer.cooldown_steps=4", "optimizer.cooldown_steps=-1"),
+            (
+                "optimizer.warmup=exponential",
+                "optimizer.warmup_steps=0",
+                "optimizer.warmup_steps=1000",
+            ),
+        )
+    ),
+    ("qanet", "model.char_kernel=3", "model.char_pooling=max", "model.char_pooling=convolution"),
+    ("qanet", "model.model_kernel=3", "model.convolution=none", "model.convolution=separable"),
+    ("qanet", "model.num_heads=4", "model.self_attention=False", "model.self_attention=True"),
+    ("qanet", "model.scale_sublayers=True", "model.survival_prob=1.0", "model.survival_prob=0.9"),
+    ("attconv", "model.gate=False", STATES, "model.beneficiary=unigram"),
+    ("attconv", "model.phrase_width=5", STATES, "model.beneficiary=phrase"),
+    ("attconv", "model.author_length=9", "", "model.unmasked_softmax=True"),
+]
+
+
+@pytest.mark.parametrize("family,override,others,fix", WITHOUT_EFFECT)
+def test_an_override_without_effect_is_refused(family, override, others, fix, monkeypatch, capsys):
+    argv = ["--config", f"configs/{family}/quickstart.py", "--prepare"]
+    argv += [f"--config.{text}" for text in (override, *others.split())]
     line = fails(monkeypatch, capsys, argv)
     assert f"--config.{override}: has no effect" in line and f"--config.{fix} would" in line
 

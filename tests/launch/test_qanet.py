@@ -40,12 +40,13 @@ def test_another_file_is_scored_under_its_own_name(folder, capsys):
     adversarial = [dataclasses.replace(q, id=f"{q.id}-high-conf-turk0") for q in squad.questions]
     write_squad(path, Squad(squad.contexts, [*squad.questions, *adversarial]))
     printed = scores(capsys, run, "--data", os.path.relpath(path), "--adversarial")
-    assert (printed["split"], printed["questions"]) == ("test.json", 2 * TESTED)
+    split = "test.json-adversarial"  # other scores than those of each question by itself
+    assert (printed["split"], printed["questions"]) == (split, 2 * TESTED)
     for name in ("f1", "f1_worst"):
         assert printed[name] == pytest.approx(result(run)["metrics"]["test"]["f1"])
-    answers = json.loads((run / "eval" / "test.json.predictions.json").read_text())
+    answers = json.loads((run / "eval" / f"{split}.predictions.json").read_text())
     assert len(answers) == 2 * TESTED
-    results = commands.example_results(run, "test.json")  # scores of the original questions
+    results = commands.example_results(run, split)  # scores of the original questions
     assert results == commands.example_results(run, "test")
     assert before.items() <= evaluated(run).items()
 

@@ -110,7 +110,7 @@ def test_what_a_run_leaves_behind(complete):
     assert result["metrics"]["dev"]["loss"] == pytest.approx(min(dev.values()), rel=1e-6)
     for split, count in (("dev", 29), ("test", 20)):
         metrics = json.loads((folder / "eval" / f"{split}.json").read_text())
-        assert metrics == result["metrics"][split]
+        assert metrics == {**result["metrics"][split], "step": result["best_step"]}
         text = (folder / "eval" / f"{split}.predictions.txt").read_text()
         assert len(text.splitlines()) == count
     saved = json.loads((folder / "config.json").read_text())
@@ -146,6 +146,11 @@ def test_which_fields_make_another_run(config, tmp_path):
     for section, name, value in (("train", "seed", 1), ("data", "on_bad_example", "skip")):
         with pytest.raises(UserError, match=rf"{section}\.{name}"):
             workdir.claim(changed(config, section, **{name: value}))
+    later = changed(config, "optimizer", cooldown_start=4)  # its length is derived
+    with pytest.raises(UserError, match=r"differs in optimizer\.cooldown_start: "):
+        workdir.claim(later, new_schedule=False)
+    workdir.claim(later, new_schedule=True)
+    workdir.claim(later, new_schedule=False)
     rhythm = {"steps": 99, "evaluate_every": 2, "checkpoint_every": 3, "log_every": 4}
     workdir.claim(changed(changed(config, "mesh", data=2), "train", **rhythm))
 
@@ -214,6 +219,19 @@ def test_a_run_stops_when_validations_bring_nothing_better(
     assert run(config, tmp_path / "run").result == result
 
 
+def test_a_validation_at_the_end_alone_does_not_stop_the_run_that_is_continued(
+    config, tmp_path, monkeypatch
+):
+    shorter = changed(config, "train", steps=5, evaluate_every=4, patience=1)
+    for steps, losses in ((5, [4, 5, 4, 4]), (8, [3, 3, 3])):
+        values = iter(losses)
+        score = lambda *_, of=values: loop.Scores({"loss": float(next(of))}, {}, {}, [])
+        monkeypatch.setattr(loop, "evaluate", score)
+        result = run(changed(shorter, "train", steps=steps), tmp_path).result
+        assert (result["steps"], result["stopped_early"]) == (steps, False)
+    assert result["best_step"] == 8
+
+
 @pytest.mark.parametrize("number,per_call", [(signal.SIGTERM, 1), (signal.SIGINT, 4)])
 def test_a_request_to_stop_is_answered_after_the_step(config, complete, tmp_path, number, per_call):
     config = changed(config, "train", steps_per_call=per_call, checkpoint_every=8, log_every=4)
@@ -224,8 +242,21 @@ def test_a_request_to_stop_is_answered_after_the_step(config, complete, tmp_path
     assert re.match(r"stopped at step 1\d, which is saved", str(caught.value))
     assert caught.value.signal == number and signal.getsignal(number) == handler
     again = run(config, tmp_path / "run").result
-    assert again["resumed_from"] == [11 if per_call == 1 else 12]
+    stopped = 11 if per_call == 1 else 12
+    assert again["resumed_from"] == [stopped]
     assert again["parameters_sha256"] == expected["parameters_sha256"]
+
+    # nothing of the log is lost
+    (line,) = [x for x in lines(tmp_path / "run") if x["step"] == stopped and "loss" in x]
+    assert 0 < line["wall_seconds"] < again["wall_seconds"]
+
+
+def test_a_run_beyond_its_steps_is_refused(config, tmp_path):
+    with stopped_after(10, signal.SIGTERM):
+        run(config, tmp_path)
+    with pytest.raises(UserError, match=r"is at step 11, beyond train\.steps=9: "):
+        run(changed(config, "train", steps=9), tmp_path)
+    assert run(changed(config, "train", steps=11), tmp_path).result["steps"] == 11
 
 
 def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp_path, monkeypatch):
@@ -243,6 +274,7 @@ def test_a_request_during_a_validation_is_answered_at_once(config, complete, tmp
         monkeypatch.setattr(loop, "evaluate", evaluate)
         with pytest.raises(Interrupted, match=f"stopped at step {step}"):
             run(config, tmp_path)
+        assert lines(tmp_path)[-1].keys() == {"step", "wall_seconds"}
     monkeypatch.undo()
     again = run(config, tmp_path).result
     folder, expected = complete()

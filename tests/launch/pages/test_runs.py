@@ -147,7 +147,8 @@ def test_scores_and_intervals_are_of_the_checkpoint_that_was_scored_last(tmp_pat
     assert loss != result(run)["metrics"]["test"]["loss"]
     _, test, *_ = scores(tmp_path, ["run"])
     assert by_name(test)["run"]["loss"] == f"{loss:.2f} (0.00 to 2.50)"
-    assert test.note.endswith(" run: of the checkpoint of step 40.")
+    assert " run: of the checkpoint of step 40." in test.note
+    assert test.note.endswith(" run: is being continued after 20 steps; in no mean.")
 
 
 def test_curves_are_the_logs(folder, sections):
@@ -170,6 +171,13 @@ def test_only_seeds_of_one_setting_are_averaged(folder, copied, tmp_path):
     for names, count in ((["base", "seed1"], 1), (["base", "again"], 0)):
         for table in scores(tmp_path, names):
             assert sum(str(row[0]).startswith("mean of") for row in table.rows) == count
+    values("data.json", sha256={"train": "of other words"})(tmp_path / "seed1")
+    for table in scores(tmp_path, ["base", "seed1"]):
+        assert not any(str(row[0]).startswith("mean of") for row in table.rows)
+        assert table.note.endswith(
+            " base and seed1: of different data, hence without a mean of all."
+        )
+    shutil.copy(tmp_path / "base" / "data.json", tmp_path / "seed1" / "data.json")
     config = tmp_path / "seed1" / "config.json"
     config.write_text(config.read_text().replace('"steps": 60', '"steps": 61'))
     for table in scores(tmp_path, ["base", "seed1"]):

@@ -16,6 +16,7 @@ from common_jax.training.config import parse, task_class
 from common_jax.training.mesh import local_rows, make_mesh, put_batch
 from common_jax.training.state import abstract_state, init_state, run_key
 from common_jax.training.step import make_train_step
+from launch.measure.chips import CHIPS
 from launch.plan import __main__ as plan
 from launch.plan import compile, topology
 from launch.plan.collectives import collectives
@@ -271,6 +272,13 @@ def test_a_step_on_a_pod_sends_what_fsdp_needs(monkeypatch):
     kinds = {exchange.kind: exchange.bytes for exchange in exchanges}
     assert sum(kinds.values()) <= 1.2 * (2 * 2 + 4) * params * 7 / 8
     assert kinds["reduce-scatter"] >= 0.95 * 4 * params * 7 / 8  # in float32
+
+
+def test_float32_is_multiplied_at_the_rate_of_jaxs_default():
+    """TensorFloat-32 on GPUs, dense, by NVIDIA's data sheets; bfloat16 on TPUs."""
+    rates = {"a100": 156, "h100": 495, "h200": 495, "b200": 1125, "v5e": 197}
+    for name, teraflops in rates.items():
+        assert CHIPS[name].peak["float32"] == pytest.approx(teraflops * 1e12, rel=0.002)
 
 
 @pytest.mark.slow

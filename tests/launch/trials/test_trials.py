@@ -189,6 +189,13 @@ def test_a_finished_trial_with_more_steps_is_refused(trial_of):
         require_own_folders([trial_of(10, 0)])
 
 
+def test_a_trial_that_is_beyond_the_steps_is_refused(trial_of):
+    begun(trial_of(20, 0)).checkpoints.joinpath("12").mkdir()
+    require_own_folders([trial_of(12, 0)])
+    with pytest.raises(UserError, match=r"has 12 steps, more than train\.steps=11: choose another"):
+        require_own_folders([trial_of(11, 0)])
+
+
 def test_a_finished_trial_with_another_setting_that_changes_results_is_refused(planned, trial_of):
     def trial(**fields):
         return planned(overrides=[f"--config.train.{k}={v}" for k, v in fields.items()])[0]
