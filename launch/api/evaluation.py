@@ -134,9 +134,9 @@ def evaluate(
             for run in scored_runs
         ]
         split, name = _splits(tasks, split, data, name)
-        label = (
-            f"{name}-adversarial" if adversarial and not _is_adversarial(scored_runs[0]) else name
-        )
+        label = name
+        if adversarial and not _is_adversarial(scored_runs[0]):
+            label += "-adversarial"  # beside the scores of single questions
         baseline = None if against is None else _baseline(os.fspath(against), tasks[0], label)
         for source, task in zip(sources, tasks, strict=True):
             if source.export is not None:

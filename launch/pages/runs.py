@@ -267,12 +267,12 @@ def _groups(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
         if len(by_data) > 1:
             labels = " and ".join(", ".join(r.label for r in group) for group in by_data.values())
             reasons.append(f"{labels}: of different data, hence without a mean of all.")
+
+    def has_several_seeds(group: Sequence[Run]) -> bool:
+        return len({run.fields.get(SEED) for run in group}) == len(group) > 1
+
     groups = [group for by_data in settings.values() for group in by_data.values()]
-    seeds = [{run.fields.get(SEED) for run in group} for group in groups]
-    several = [
-        g for g, different in zip(groups, seeds, strict=True) if len(different) == len(g) > 1
-    ]
-    return several, reasons
+    return [*filter(has_several_seeds, groups)], reasons
 
 
 def _means(
