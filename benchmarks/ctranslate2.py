@@ -49,11 +49,11 @@ def main(argv: list[str]) -> None:
 def _sides(folder: Path, task: Any, params: Any) -> list[Side]:
     from csan_jax import engine
 
+    pieces = task.data.target_subwords.size
     for dtype in ("float32", "int8"):
-        engine.write(task.model.config, params, folder / dtype, dtype)
+        engine.write(task.model.config, params, folder / dtype, dtype, pieces)
     import jax
 
-    pieces = task.data.target_subwords.size
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
 
     def peer(dtype: str, inter: int, intra: int) -> Side:

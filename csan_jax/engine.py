@@ -37,7 +37,8 @@ class CTranslate2(ModelFormat):
         require_expressible(service.task.config.model, service.decode.length_penalty)
 
     def write(self, service: Any, params: Any, folder: Path, dtype: str) -> None:
-        write(service.task.model.config, params, folder, dtype)
+        pieces = service.task.data.target_subwords.size
+        write(service.task.model.config, params, folder, dtype, pieces)
 
     def read(self, folder: Path, vocabulary: Any, settings: Any) -> CompiledFunctions:
         penalty = settings.length_penalty
@@ -71,7 +72,7 @@ def require_expressible(model: Any, length_penalty: float) -> None:
     )
 
 
-def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> None:
+def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str, pieces: int) -> None:
     """Writes a CTranslate2 model.
 
     Args:
@@ -79,6 +80,7 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
       params: of `csan_jax.model.Transformer`.
       folder: a new one.
       dtype: of the weights: "float32", or "int8", symmetric, by output channel.
+      pieces: of the target; further rows of its table are not generated.
 
     Raises:
       UserError: if the package is missing.
@@ -104,8 +106,9 @@ def write(model: Any, params: Mapping[str, Any], folder: Path, dtype: str) -> No
     decoder.position_encodings.encodings = encodings
     decoder.start_from_zero_embedding = True
     decoder.projection.weight = output
-    is_padding = np.arange(len(output)) == PAD
-    decoder.projection.bias = np.where(is_padding, PADDING_LOGIT, 0).astype(np.float32)
+    numbers = np.arange(len(output))
+    is_none = (numbers == PAD) | (numbers >= pieces)
+    decoder.projection.bias = np.where(is_none, PADDING_LOGIT, 0).astype(np.float32)
 
     # Layers, and with pre-norm the norm after the last of them.
     if pre_norm:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -135,6 +136,7 @@ class QuestionAnswerer(Predictor):
         self._attention: Compute | None = None
         self._inputs = columns_of(inputs_from_text(settings.inputs), TEXTS)
         self._looked_up: set[str] = set()
+        self._extending = threading.Lock()  # requests of several threads extend the vocabulary
         if vectors and self._vocabulary.table is None:
             raise UserError(f"vectors={vectors}: this run has trained vectors, and reads no others")
 
@@ -195,9 +197,7 @@ class QuestionAnswerer(Predictor):
         chunks = (requests[at : at + self.CHUNK] for at in range(0, len(requests), self.CHUNK))
         for chunk in chunks:
             for request, reading in zip(chunk, self._read(chunk), strict=True):
-                best, *following = (span.rounded for span in reading.answers(self._count))
-                if best.probability < self._least:
-                    best = dataclasses.replace(best, answer="", end=best.start)
+                best, *following = (span.rounded for span in self._answers_of(reading))
                 fields: dict[str, Any] = {
                     **request.id,
                     **vars(best),
@@ -240,13 +240,20 @@ class QuestionAnswerer(Predictor):
         )
 
     def answer(self, context: str, question: str) -> list[PredictedSpan]:
-        """The best answers to a question, best first.
+        """The best answers to a question, best first; the first is "" below `min_probability`.
 
         Raises:
           UserError: if either text has no word.
         """
         (read,) = self._read([self._request(context, question, {})])
-        return read.answers(self._count)
+        return self._answers_of(read)
+
+    def _answers_of(self, reading: "Reading") -> list[PredictedSpan]:
+        """The best answers, of which the first may be ""."""
+        best, *following = reading.answers(self._count)
+        if best.rounded.probability < self._least:
+            best = dataclasses.replace(best, answer="", end=best.start)
+        return [best, *following]
 
     def _read(self, requests: Sequence["_Request"]) -> list["Reading"]:
         """The model's outputs for each request."""
@@ -278,15 +285,20 @@ class QuestionAnswerer(Predictor):
         if not self._vectors:
             return
         texts = (text for request in requests for text in (request.context, request.question))
-        new = {word for text in texts for word in text.words} - self._looked_up
-        if not new <= self._known.words.keys():
-            bad_examples = BadExamples(self._settings.on_bad_example, option="")
-            file = local_copy(self._vectors)
-            read = read_vectors(file, sorted(new), self._settings.word_dim, bad_examples)
-            same = self._known.has_vectors_of(read)
-            require(same, f"vectors={self._vectors}: other vectors than the run has; use its file")
-            self._vocabulary = self._vocabulary.extended(read)
-        self._looked_up |= new
+        words = {word for text in texts for word in text.words}
+        with self._extending:
+            new = words - self._looked_up
+            if not new <= self._known.words.keys():
+                self._extend(sorted(new))
+            self._looked_up |= new
+
+    def _extend(self, words: Sequence[str]) -> None:
+        """Reads the vectors of words."""
+        bad_examples = BadExamples(self._settings.on_bad_example, option="")
+        read = read_vectors(local_copy(self._vectors), words, self._settings.word_dim, bad_examples)
+        same = self._known.has_vectors_of(read)
+        require(same, f"vectors={self._vectors}: other vectors than the run has; use its file")
+        self._vocabulary = self._vocabulary.extended(read)
 
     def _windows(self, requests: Sequence["_Request"]) -> list["_Window"]:
         size = self._settings.window

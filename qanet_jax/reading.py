@@ -92,17 +92,20 @@ class Reading:
 
     def answers(self, count: int) -> list[PredictedSpan]:
         """The best answers, best first; of equal scores the first in the text."""
-        total = np.logaddexp.reduce(self._logits, axis=1).sum()
+        largest = self._logits.max(axis=1, keepdims=True)  # -1e30 if all words are masked
+        total = np.logaddexp.reduce(self._logits - largest, axis=1).sum()
         words = self._context.spans
         answers = []
         for span in sorted(self._scores, key=lambda span: (-self._scores[span], span))[:count]:
             start = words[span[0]][0]
             end = words[span[1]][1]
-            probability = min(1.0, float(np.exp(self._scores[span] - total)))  # rounded scores
+            score = self._scores[span] - largest.sum()
+            probability = min(1.0, float(np.exp(score - total)))  # rounded scores
             answers.append(PredictedSpan(self._text[start:end], start, end, probability))
         return answers
 
     def pointers(self) -> Pointers:
         """The words, and their probabilities as first and last word of the answer."""
-        totals = np.logaddexp.reduce(self._logits, axis=1, keepdims=True)
-        return Pointers(self._context.words, *np.round(np.exp(self._logits - totals), 6))
+        logits = self._logits - self._logits.max(axis=1, keepdims=True)
+        totals = np.logaddexp.reduce(logits, axis=1, keepdims=True)
+        return Pointers(self._context.words, *np.round(np.exp(logits - totals), 6))

@@ -238,8 +238,11 @@ class Predictor(abc.ABC):
           source: the lines' location for error messages.
 
         Raises:
-          UserError: for an invalid line, after the answers to those before it.
+          UserError: for a text instead of a list of texts; for an invalid line, after the answers
+            to those before it.
         """
+        is_one = isinstance(lines, str | Mapping)
+        require(not is_one, "predict: one text, or object of texts, not a list of them: write [it]")
         numbered = enumerate(lines, start=1)
         inputs = (Input(Location(source, number), line) for number, line in numbered)
         chunks = self.chunks(inputs, waits=isinstance(lines, Sequence))

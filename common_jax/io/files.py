@@ -261,9 +261,15 @@ def decode_line(line: bytes, path: str | AnyPath, number: int) -> str:
 
 
 def open_bytes(path: AnyPath, member: str = "") -> io.BufferedReader:
-    """The open file, decompressed on a disk; `member` as of `read_raw_lines`."""
+    """The open file, decompressed on a disk; `member` as of `read_raw_lines`.
+
+    Raises:
+      UserError: for a pipe, of which each reading would be another part.
+    """
     if in_bucket(path):
         return io.BufferedReader(io.BytesIO(path.read_bytes()))  # type: ignore[arg-type]
+    if is_pipe(path):
+        raise UserError(f"{path}: a pipe, which can be read once only; write it to a file")
     match _compression(path):
         case ".gz":
             if not (start := _start(path)).startswith(_MAGIC[".gz"]):
@@ -280,6 +286,11 @@ def open_bytes(path: AnyPath, member: str = "") -> io.BufferedReader:
 
             return io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd"))
     return path.open("rb")
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether a path on a disk is a pipe or a terminal."""
+    return path.is_fifo() or path.is_socket() or (path.is_char_device() and path.name != "null")
 
 
 def _open_zip(path: Path, member: str) -> io.BufferedReader:

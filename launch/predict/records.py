@@ -21,7 +21,7 @@ from common_jax.deploy.predictor import Input, Unanswered
 from common_jax.deploy.schema import Schema, object_in
 from common_jax.errors import Location, UserError
 from common_jax.fields import require
-from common_jax.io.files import decode_line, ending, lines_of, read_raw_lines
+from common_jax.io.files import decode_line, ending, is_pipe, lines_of, read_raw_lines
 from common_jax.io.json_files import read_json
 from common_jax.text.squad import is_squad
 
@@ -52,8 +52,7 @@ class Records(NamedTuple):
 
 
 def _file_records(path: Path, rows: Callable[[], Iterator[Record]]) -> Records:
-    """The records of a file whose rows have different columns; one that is no pipe can be read
-    twice.
+    """The records of a file whose rows have different columns.
 
     Args:
       rows: reads the file.
@@ -62,7 +61,7 @@ def _file_records(path: Path, rows: Callable[[], Iterator[Record]]) -> Records:
     def names() -> Sequence[str]:
         return [*dict.fromkeys(name for record in rows() for name in record.columns)]
 
-    return Records(rows(), None, names if path.is_file() else tuple)
+    return Records(rows(), None, names)
 
 
 def _line_rows(lines: Iterable[bytes], place: str, schema: Schema) -> Iterator[Record]:
@@ -205,7 +204,7 @@ def _squad_rows(path: Path) -> Iterator[Record]:
 
 def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes | None = None) -> Records:
     """The records of a file: of a table if `columns` are given or its ending is a table's, of a
-    SQuAD file if the schema's texts are context and question, or else of lines.
+    SQuAD file if the schema's texts are context and question, or else of lines, as of a pipe.
 
     Args:
       columns: as `data.columns`; "" for the schema's if the table has them, or known ones.
@@ -214,6 +213,8 @@ def file_records(path: Path, columns: str, schema: Schema, quotes: Quotes | None
     Raises:
       UserError: for a table whose columns are not known.
     """
+    if is_pipe(path) and not columns:
+        return stream_records(path.open("rb"), str(path), schema)
     if not columns and ending(path) not in ENDINGS:
         return _file_records(path, lambda: _line_rows(read_raw_lines(path), str(path), schema))
     names = [text.name for text in schema.texts]

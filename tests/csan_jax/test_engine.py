@@ -30,6 +30,7 @@ FORMS = {
     "all tied": {"tie": "all"},
     "post-norm, more decoder layers": {"norm": "post", "decoder_layers": 3},
     "no sinusoids": {"sinusoids": False, "tie": "target"},
+    "rows without a piece": {"target_vocab_size": PIECES + 24},
 }
 
 
@@ -49,18 +50,19 @@ def parameters(of, noise=0.3):
 @pytest.mark.parametrize(
     ("form", "beam_size"),
     [
-        *zip(FORMS, (4, 1, 4, 1), strict=True),
+        *zip(FORMS, (4, 1, 4, 1, 4), strict=True),
         *(
             pytest.param(form, n, marks=pytest.mark.slow)
-            for form, n in zip(FORMS, (1, 4, 1, 4), strict=True)
+            for form, n in zip(FORMS, (1, 4, 1, 4, 1), strict=True)
         ),
     ],
 )
 def test_hypotheses_are_those_of_the_suites_search(form, beam_size, tmp_path):
     """Without an end in sight, each search goes to the limit of its own sentence."""
     made = task(**FORMS[form])
+    made._pieces = PIECES  # of the vocabulary
     params = parameters(made)
-    engine.write(made.model.config, params, tmp_path / "engine", "float32")
+    engine.write(made.model.config, params, tmp_path / "engine", "float32", PIECES)
     program = engine.Engine(tmp_path / "engine", PIECES, 0.0, 5)(
         beam_size=beam_size, hypotheses=beam_size
     )
@@ -117,7 +119,7 @@ def test_int8_is_close_and_smaller(tmp_path):
     sizes, scores = {}, {}
     for dtype in ("float32", "int8"):
         folder = tmp_path / dtype
-        engine.write(made.model.config, params, folder, dtype)
+        engine.write(made.model.config, params, folder, dtype, PIECES)
         sizes[dtype] = (folder / "model.bin").stat().st_size - 2 * engine.POSITIONS * 64 * 4
         translator = engine.Engine(folder, PIECES, 0.0, 5)._translator
         results = translator.score_batch(source, target)
@@ -130,7 +132,7 @@ def test_int8_is_close_and_smaller(tmp_path):
 @pytest.mark.slow
 def test_texts_longer_than_the_table_of_positions_are_too_large(tmp_path):
     made = task()
-    engine.write(made.model.config, parameters(made), tmp_path / "engine", "float32")
+    engine.write(made.model.config, parameters(made), tmp_path / "engine", "float32", PIECES)
     program = engine.Engine(tmp_path / "engine", PIECES, 0.0, 1)(beam_size=1)
     longest = np.full((1, engine.POSITIONS), 7, np.int32)
     assert program({"source": longest})["pieces"].shape[1] <= engine.POSITIONS

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -46,6 +47,29 @@ def printed(monkeypatch, capsys):
         return exit_.value.code, captured.out.splitlines(), captured.err.splitlines()
 
     return ask
+
+
+@pytest.mark.slow_for("csan", "qanet")
+def test_all_lines_of_a_pipe_are_answered_and_a_table_in_it_is_refused(models, tmp_path, printed):
+    name, models = models
+    lines = [*FAMILIES[name].lines] * 2
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = "".join(f"{line}\n" for line in lines)
+    threading.Thread(target=pipe.write_text, args=(content, "utf-8"), daemon=True).start()
+    argv = ["--workdir", models["--workdir"], "--input", pipe]
+    expected = [*map(str, load(models["--workdir"]).predict(lines))]
+    assert printed([], *argv)[:2] == (0, expected)
+    columns = ",".join(f"{text}={n}" for n, text in enumerate(names_of(argv[1]), start=1))
+    status, out, errors = printed([], *argv, "--columns", columns)
+    assert (status, out) == (2, []) and f"{pipe}: a pipe, which can be read once" in errors[-1]
+
+
+def test_one_text_instead_of_a_list_is_refused(models):
+    predictor = load(models[1]["--workdir"])
+    for lines in (FAMILIES[models[0]].lines[0], {"text": "a"}):
+        with pytest.raises(UserError, match="not a list of them"):
+            next(predictor.predict(lines))
 
 
 @pytest.mark.parametrize("flag", ["--workdir", "--model"])

@@ -4,6 +4,8 @@ import dataclasses
 import hashlib
 import json
 import subprocess
+import threading
+import time
 from collections import Counter
 from itertools import count
 from pathlib import Path
@@ -98,6 +100,19 @@ def test_the_answer_is_that_of_the_window_that_scores_highest(
     assert [f.probability for f in answers] == pytest.approx(expected, rel=1e-4)
 
 
+def test_spans_of_masked_words_are_equally_probable():
+    """As of a system that chooses one of the candidates in a text without any."""
+    reading = Reading("w0 w1 w2 w3", tokenized("w0 w1 w2 w3"))
+    masked = np.full(4, -1e30)
+    span = np.array([0])
+    spans = {"first": span, "last": span, "score": np.array([-2e30])}
+    reading.add(0, 4, {**spans, "start": masked, "end": masked})
+    (answer,) = reading.answers(3)
+    assert answer.probability == pytest.approx(1 / 16)
+    pointers = reading.pointers()
+    assert np.allclose([pointers.first, pointers.last], 1 / 4)
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_of_equal_scores_in_two_windows_the_first_span_is_the_answer(order):
     """Windows of the words 0 to 5 and 4 to 9, whose best spans are the words 5 and 4."""
@@ -150,6 +165,8 @@ def test_an_answer_that_is_not_probable_enough_is_empty(task, params, squad):
     vocabulary = task.data.vocabulary
     assert best["unknown_words"] == sum(word not in vocabulary for word in words) > 2
     assert empty == {**best, "answer": "", "end": best["start"]}
+    (asked, *_) = strict.answer(*question.values())
+    assert (asked.answer, asked.start, asked.end) == ("", best["start"], best["start"])
     for words, option in (
         ("min_probability", {"min_probability": 1.5}),
         ("trained vectors", {"vectors": "glove.txt"}),
@@ -206,6 +223,21 @@ def test_words_that_the_corpus_lacks_are_looked_up_once(tmp_path, monkeypatch):
     plain = encoded(service_of(task).predictor(None))
     assert list(plain["context"][0] == 1) == [False, True, True, True, False, False]
     np.testing.assert_array_equal(plain["context_vectors"][0, 4], [1, 2])
+
+    # two threads at once
+    def slowly(*args):
+        time.sleep(0.1)
+        return read_vectors(*args)
+
+    monkeypatch.setattr("qanet_jax.predictor.read_vectors", slowly)
+    both = service_of(task).predictor(None, vectors=str(file))
+    requests = [[both._request(word, "nine?", {})] for word in ("zebra", "Cats")]
+    threads = [threading.Thread(target=both._look_up, args=(one,)) for one in requests]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert both._vocabulary.unknown(["zebra", "Cats", "nine"]) == 0
 
     # another file is refused, each time
     file.write_text("cats 9 9\nnine 5 6\n", "utf-8")

@@ -1,6 +1,7 @@
 """Lines of text files, names of files, and one-line errors for files that are not text."""
 
 import gzip
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -97,6 +98,12 @@ def test_errors_name_the_place(tmp_path):
         list(read_lines(tmp_path / "none"))
     with pytest.raises(UserError, match="Is a directory"):
         list(read_lines(tmp_path))
+
+
+def test_a_pipe_whose_beginning_would_be_lost_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    message = f"{tmp_path}/pipe: a pipe, which can be read once only; write it to a file"
+    assert refusal(lambda: [*read_lines(tmp_path / "pipe")]) == message
 
 
 def test_names_with_commas(tmp_path):
