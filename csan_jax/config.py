@@ -17,7 +17,7 @@ from common_jax.config import (
 )
 from common_jax.data.table_format import ENDINGS
 from common_jax.data.word_rule import replaces_train
-from common_jax.fields import DefaultChoice, Section, rate, require, share, size
+from common_jax.fields import FORMER, DefaultChoice, Section, rate, require, share, size
 from common_jax.io.files import ending, exists, file_endings
 from common_jax.io.paths import expand_user
 from common_jax.io.storage import local_copy
@@ -123,7 +123,7 @@ class DataConfig(SplitsConfig):
       train, dev, test: stems of parallel files in `dir` (stem.en and stem.de), or tables
         (docs/data.md), plain or compressed, several joined by commas, "a.tsv,b.tsv", or by a
         pattern, "train-*.parquet". For "tfds" splits of the dataset, "train" or "train[:1000]". An
-        empty dev or test is held out of train, split by distinct source sentences.
+        empty dev or test is held out of train (`held_out_by`).
       columns: a table's source and target column (`SplitsConfig`): names "source=en,target=de",
         paths "source=translation.en,target=translation.de", or numbers "1,2", from the end of each
         row "-2,-1". Detected without: "source", "src", `source_language` or its path in
@@ -135,6 +135,8 @@ class DataConfig(SplitsConfig):
       white_space: "blanks" reads tabs, CR, NBSP, U+2028 and other white space in a sentence as
         blanks, in training, prediction and scoring; "keep" is the rule of the published results.
       holdout_size: number of source sentences held out of train for an empty dev or test.
+      held_out_by: "both" sides: train has neither a source nor a target of the held-out pairs;
+        "source" is the rule of the published results.
       joint_vocabulary: whether both sides share one subword model.
       vocab_size: SentencePiece BPE pieces of each model.
       source_vocab_size, target_vocab_size: override `vocab_size` for one side, if not 0.
@@ -161,6 +163,9 @@ class DataConfig(SplitsConfig):
     moses_escapes: Literal["keep", "undo"] = "keep"
     white_space: Literal["blanks", "keep"] = "blanks"
     holdout_size: int = size(2000)
+    held_out_by: Literal["both", "source"] = dataclasses.field(
+        default="both", metadata={FORMER: "source"}
+    )
     joint_vocabulary: bool = True
     vocab_size: int = size(32_000)
     source_vocab_size: int = size(0, least=0)

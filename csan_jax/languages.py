@@ -37,6 +37,13 @@ sv swedish svenska schwedisch|th thai ไทย|tr turkish türkçe türkisch
 uk ukrainian українська ukrainisch|vi vietnamese vietnamesisch
 zh chinese 中文 chinesisch
 """
+# ISO 639-2 and 639-3 codes of the languages for which Moses has rules.
+_ISO3 = """
+as asm|be bel|bn ben|ca cat|cs ces cze|da dan|de deu ger|el ell gre|en eng|es spa|et est|fi fin
+fr fra fre|ga gle|gu guj|hi hin|hu hun|is isl ice|it ita|kn kan|lt lit|lv lav|ml mal|mni|mr mar
+nl nld dut|or ori|pa pan|pl pol|pt por|ro ron rum|ru rus|sk slk slo|sl slv|sv swe|ta tam|te tel
+"""
+_BY_ISO3 = {code: codes[:2] for codes in regex.split(r"[|\n]", _ISO3) for code in codes.split()[1:]}
 _BY_NAME = {name: names[:2] for names in regex.split(r"[|\n]", _NAMES) for name in names.split()}
 _HAN = regex.compile(r"\p{Han}")
 _SPACELESS = regex.compile(  # letters and marks of scripts without spaces between words
@@ -91,8 +98,9 @@ def count_words(sentence: str, language: str) -> int:
 
 def code_of(language: str, references: Sequence[str] = ()) -> str:
     """The key in `_CODES` of a language; for others that of the references' script, if it has one,
-    or the first subtag, "de" for "de-AT"."""
+    or the code of two letters, "de" for "de-AT", "deu_Latn" and "german"."""
     first, *subtags = language.lower().replace("_", "-").split("-")
+    first = _BY_ISO3.get(first) or _BY_NAME.get(first) or first
     scripts = (tag for tag in subtags if len(tag) == 4 and tag in _BY_ALIAS)
     code = _BY_ALIAS.get(next(scripts, first), first)
     return code if code in _CODES else _code_by_script(references) or code

@@ -177,8 +177,10 @@ class Mixture:
         )
         shares = np.array(self.weights) / sum(self.weights)
         exact = sizes * (shares * sizes.sum() / sizes.sum(axis=0))
-        # sums over the first shapes are rounded, so that each is within 1/2 of its exact value
-        return np.diff(np.rint(np.cumsum(exact, axis=0)), axis=0, prepend=0).astype(np.int64)
+        # sums over the first shapes are rounded, so that each is within 1/2 of its exact value; a
+        # shape with examples has a draw, or those would never be drawn
+        draws = np.diff(np.rint(np.cumsum(exact, axis=0)), axis=0, prepend=0).astype(np.int64)
+        return np.maximum(draws, sizes > 0)
 
     def members(
         self, members: Sequence[Int[np.ndarray, "_"]], seed: int, epoch: int

@@ -77,6 +77,13 @@ class HoldOut(abc.ABC):
         return {s: np.flatnonzero(assigned == n) for n, s in enumerate(("train", *self.splits))}
 
 
+def text_hash(text: str, seed: int = 0) -> int:
+    """A number of 64 bits for a text without blanks around it."""
+    key = str(seed).encode()
+    digest = hashlib.blake2b(text.strip().encode(), digest_size=8, key=key).digest()
+    return int.from_bytes(digest, "little")
+
+
 class SmallestHashes(HoldOut):
     """The groups with the smallest salted hashes, `size` groups for each split."""
 
@@ -85,9 +92,7 @@ class SmallestHashes(HoldOut):
         self._hashes = array.array("Q")
 
     def add(self, group: str) -> None:
-        salt = str(self._seed).encode()
-        digest = hashlib.blake2b(group.strip().encode(), digest_size=8, key=salt).digest()
-        self._hashes.append(int.from_bytes(digest, "little"))
+        self._hashes.append(text_hash(group, self._seed))
 
     @property
     def groups(self) -> int:

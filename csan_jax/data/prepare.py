@@ -6,6 +6,7 @@ models and for each split a corpus; dev and test also have the raw `sources.txt`
 `references.txt`.
 """
 
+import array
 import contextlib
 import functools
 import itertools
@@ -22,7 +23,7 @@ from jaxtyping import Bool, Int8
 from common_jax.bad_examples import BadExamples, Counts
 from common_jax.data import prepared
 from common_jax.data.corpus import Corpus, FlatRows, Writer
-from common_jax.data.holdout import SmallestHashes
+from common_jax.data.holdout import SmallestHashes, text_hash
 from common_jax.data.overlaps import row_digests, write_overlaps
 from common_jax.data.prepared import OWN_VOCABULARY, Preparation
 from common_jax.data.sampling import reservoir
@@ -63,6 +64,7 @@ class Builder(prepared.Builder):
         super().__init__(config, preparation)
         self._workers = workers or os.cpu_count() or 1
         self._pairs: int | None = None  # in train, known after a survey
+        self._targets = array.array("Q")  # hashes of them
         held_out = [split for split in held_out_splits(config) if split in self._splits]
         self._held_out = SmallestHashes(
             held_out, config.holdout_size, config.seed, "source sentences"
@@ -78,6 +80,7 @@ class Builder(prepared.Builder):
         return {
             "translation": _FORMAT,
             "held_out": [held_out, config.holdout_size, config.seed] if held_out else [],
+            **({"held_out_by": "both"} if held_out and config.held_out_by == "both" else {}),
             "vocabulary": [config.joint_vocabulary, *dict.fromkeys(config.vocab_sizes)],
             "max_length": config.max_length,
             "on_bad_example": config.on_bad_example,
@@ -131,7 +134,7 @@ class Builder(prepared.Builder):
 
     def _survey(self, source: Source) -> tuple[list[Pair], Iterable[Any]]:
         """A sample of the training pairs, and the index of each pair's split in ("train", *held-out
-        splits)."""
+        splits); -1 for a pair of none, with the target of a held-out one."""
         pairs = source.read(self._bad_examples())
         if self._config.source == "generated":  # in random order: the first pairs are a sample
             pairs = itertools.islice(pairs, SUBWORD_PAIRS)
@@ -140,15 +143,22 @@ class Builder(prepared.Builder):
         if not self._held_out.splits:
             return [pair for _, pair in sample], itertools.repeat(0)
         assigned = self._held_out.assign(source.place)
+        if self._config.held_out_by == "both":
+            targets = np.frombuffer(self._targets, np.uint64)
+            is_held_out = assigned > 0
+            has_its_target = np.isin(targets, targets[is_held_out], kind="sort")
+            assigned = np.where(has_its_target & ~is_held_out, np.int8(-1), assigned)
         return [pair for number, pair in sample if not assigned[number]], assigned
 
     def _added(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The normalised pairs; counts them, and adds each one's source to the candidates for
-        held-out splits."""
-        add = self._held_out.add if self._held_out.splits else lambda _: None
+        held-out splits, with a hash of its target."""
+        self._targets = array.array("Q")
         for self._pairs, raw in enumerate(pairs, start=1):
             pair = self._normalised(raw)
-            add(pair.source)
+            if self._held_out.splits:
+                self._held_out.add(pair.source)
+                self._targets.append(text_hash(pair.target))
             yield pair
 
     def _normalised(self, pair: Pair) -> Pair:
@@ -210,6 +220,8 @@ class Builder(prepared.Builder):
             for chunk in stack.enter_context(contextlib.closing(encoded)):
                 for number, writer in enumerate(writers):
                     writer.add(chunk.select(chunk.splits == number))
+                for pair in itertools.compress(chunk.pairs, chunk.splits < 0):
+                    bad_examples.skip("the target of a held-out pair", pair.place)
             writers[0].dropped = bad_examples.counts
 
 

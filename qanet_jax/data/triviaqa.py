@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from common_jax.bad_examples import BadExamples
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
+from common_jax.fields import require
 from common_jax.io.files import read_lines
 from common_jax.io.json_files import Node, read_json, read_json_lines
 from common_jax.text.squad import REPEATED, Answer, Question, Squad
@@ -65,8 +66,7 @@ def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia
 
     Documents are read from the folder evidence/wikipedia beside qa, for one question at a time.
     Rejects questions that are empty or malformed, have the id of an earlier one, or no answer (as
-    in the test file), and documents that cannot be read; skips pages without a file and questions
-    without a document.
+    in the test file), and documents that cannot be read; skips pages without a file.
 
     Raises:
       UserError: if the file cannot be read, is not JSON, or has no list of questions; or by
@@ -229,16 +229,17 @@ def _pattern(aliases: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _is_valid(trivia: Trivia, place: str, ids: set[str], bad_examples: BadExamples) -> bool:
-    """Whether a question is valid, which adds its id to `ids`; otherwise rejects or skips it."""
+    """Whether a question is valid, which adds its id to `ids`; otherwise rejects it. One without a
+    document is counted, and has a score of 0 in evaluation, as by the official script."""
     if trivia.id in ids:
         bad_examples.reject(REPEATED, f"{place} {trivia.id!r}")
     elif not trivia.text.strip():
         bad_examples.reject("empty question", place)
     elif not trivia.golds:
         bad_examples.reject("no answers", place)
-    elif not trivia.documents:
-        bad_examples.skip("question without a document", place)
     else:
+        if not trivia.documents:
+            bad_examples.skip("question without a document", place)
         ids.add(trivia.id)
         return True
     return False
@@ -280,6 +281,9 @@ def _documents(
 
 def _of_line(node: Node) -> Trivia:
     name = node.get("id", str)
+    require(
+        "--" not in name, f"{node.place}: id {name!r}: has --, which separates ids of documents"
+    )
     aliases = _distinct(*node.get("aliases", list[str]))
     documents = (Document(name, node.get("context", str)),)
     return Trivia(name, node.get("question", str), aliases, aliases, False, documents)

@@ -144,10 +144,29 @@ def test_the_script_of_most_letters_decides_of_other_languages():
 REGIONS = ("en-MY", "ms_MY", "fr-KM", "pt-TH", "sr-Latn")  # none is a language
 
 
+@pytest.mark.parametrize(
+    "language,names",
+    {
+        "fr": ("fra_Latn", "fre", "french", "fr-CA"),
+        "en": ("eng_Latn", "English"),
+        "de": ("deu", "ger"),
+        "cs": ("ces", "cze"),
+    }.items(),
+)
+def test_scores_are_those_of_the_language_however_it_is_called(language, names):
+    """Moses splits apostrophes by the language's rules."""
+    hypothesis = ["l'homme n'a pas dit qu'il don't z.B. know aujourd'hui ."]
+    reference = ["l'homme n'a pas dit qu'elle doesn't z.B. know aujourd'hui ."]
+    expected = score(hypothesis, reference, language=language)
+    for name in names:
+        assert score(hypothesis, reference, language=name) == expected
+
+
 def test_tokenizer_follows_the_language(monkeypatch):
     expected = {"de": "13a", "zh": "zh", "ja": "char", "ko": "char", "xx": "13a"}
     expected |= dict.fromkeys(REGIONS, "13a")
     expected |= {"zh_TW": "zh", "ZH-cn": "zh", "cmn": "zh", "jpn": "char", "ja-JP": "char"}
+    expected |= {"korean": "char", "japanese": "char", "chinese": "zh", "french": "13a"}
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
     assert {language: sacrebleu_tokenizer(language) for language in expected} == expected
     monkeypatch.setattr("importlib.util.find_spec", lambda module: "found")

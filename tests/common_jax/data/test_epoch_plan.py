@@ -133,7 +133,8 @@ def test_the_order_is_that_of_plain_loops(seed):
     seed=st.integers(0, 5),
 )
 def test_a_mixture_draws_in_its_shares(sizes, weights, seed):
-    """Shares are exact up to one draw of each shape; a corpus repeats only after all of it."""
+    """Shares are exact up to a draw of each shape; a corpus repeats only after all of it, of which
+    each shape has a draw."""
     corpus = np.repeat(np.arange(len(sizes)), sizes)
     weights = weights[: len(sizes)]
     lengths = np.random.default_rng(seed).integers(1, 9, (len(corpus), 1))
@@ -145,7 +146,9 @@ def test_a_mixture_draws_in_its_shares(sizes, weights, seed):
     expected = len(corpus) * np.array(weights) / sum(weights)
     for epoch in drawn:
         shares = np.bincount(corpus[epoch], minlength=len(sizes))
-        np.testing.assert_allclose(shares, expected, atol=1)
+        np.testing.assert_allclose(shares, expected, atol=len(shapes))
+        drawn_kinds = {*zip(corpus[epoch], lengths[epoch, 0] > 4, strict=True)}
+        assert drawn_kinds == {*zip(corpus, lengths[:, 0] > 4, strict=True)}
         assert len(plan.epoch(0)) == plan.batches
     times = np.bincount(np.concatenate(drawn), minlength=len(corpus))
     for number in range(len(sizes)):

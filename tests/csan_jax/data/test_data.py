@@ -131,6 +131,26 @@ def test_held_out_sentences_are_in_one_split(tmp_path):
     translation(tmp_path, **HELD_OUT | {"holdout_size": 127, "vocab_size": 300})
 
 
+def test_the_targets_of_held_out_sentences_are_not_in_train(tmp_path):
+    """A reference that is another sentence's translation in train is known to the model."""
+    lines = [f"{source}\t{PAIRS[n % 50][1]}" for n, (source, _) in enumerate(PAIRS[:90])]
+    table(tmp_path, lines)
+    data = translation(tmp_path, **HELD_OUT)
+    train, *held_out = (train_pairs(data), pairs_of(data, "dev"), pairs_of(data, "test"))
+    targets = {target for part in held_out for _, target in part}
+    sources = {source for part in held_out for source, _ in part}
+    pairs = [tuple(line.split("\t")) for line in lines]
+    expected = [(s, t) for s, t in pairs if s not in sources and t not in targets]
+    assert collections.Counter(train) == collections.Counter(expected)
+    dropped = data.corpus("train").meta["dropped"]["the target of a held-out pair"]["count"]
+    assert dropped == 90 - 40 - len(expected) > 0
+
+    # as of versions before
+    former = translation(tmp_path, **HELD_OUT | {"held_out_by": "source"})
+    assert former.sources("dev") == data.sources("dev")
+    assert len(train_pairs(former)) == 50 and former.path != data.path
+
+
 LONG = ("the cat " * 30, "die Katze " * 30)
 
 

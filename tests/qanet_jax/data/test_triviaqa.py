@@ -17,6 +17,7 @@ from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.text.word_tokenizer import split_words
 from qanet_jax.data import triviaqa
+from qanet_jax.data.sources import File
 from qanet_jax.data.triviaqa import Document, Trivia, read_release, read_sample, supervise
 from tests.common_jax.data import tfds_builder
 from tests.families.data.corpora import write_trivia
@@ -128,9 +129,18 @@ def test_pages_and_questions_that_cannot_be_read(tmp_path, questions, message, c
         line = refusal(read, path).replace(f"{tmp_path}/", "")
         assert line.startswith(f"qa/wikipedia-dev.json: {message}")
     read_questions, skipped = read(path, "skip" if message else "error")
-    assert read_questions == [PLAIN]
+    assert [question for question in read_questions if question.documents] == [PLAIN]
     if counts:
         assert {k.replace(f"{tmp_path}/", ""): count for k, count in skipped.items()} == counts
+
+
+def test_a_question_without_a_document_is_scored_as_unanswered(tmp_path):
+    """It counts 0 by the official script, which reads all questions of the file."""
+    path = release(tmp_path, SUNSET, another(EntityPages=[]))
+    dev = triviaqa.Supervised(File(path), lines=False, split="dev", seed=0, rule="english")
+    content = dev.read(BadExamples("error"))
+    assert [gold["QuestionId"] for gold in content.golds] == [SUNSET["QuestionId"], "b"]
+    assert {question.id.partition("--")[0] for question in content.squad.questions} == {"tc_33"}
 
 
 def test_a_document_that_is_no_text(tmp_path):
@@ -342,7 +352,8 @@ def test_tensorflow_datasets(tmp_path):
     tfds_builder.register("pubquiz", ("rc", "other"), features, splits)
     dataset = Dataset("pubquiz/rc", str(tmp_path))
     bad_examples = BadExamples("error")
-    (trivia,) = triviaqa.read_dataset(dataset, "validation", "data.dev", bad_examples)
+    trivia, alone = triviaqa.read_dataset(dataset, "validation", "data.dev", bad_examples)
+    assert (alone.id, alone.documents) == ("q3", ())
     documents = tuple(Document(f"{page}.txt", f"Bo of {page} – é") for page in "xy")
     assert trivia == Trivia("q1", "Who is q1?", ("Bo", "Bó", "bo"), ("bo",), False, documents)
     assert {kind: fault["count"] for kind, fault in bad_examples.counts.items()} == {
