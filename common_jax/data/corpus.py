@@ -346,7 +346,8 @@ def _log_other_formats(cache_dir: Path, fingerprint: Mapping[str, Any]) -> None:
 
 
 def file_identity(path: str | Path) -> dict[str, Any]:
-    """A file's size in bytes and the SHA-256 of its content, for a fingerprint.
+    """A file's size in bytes and the SHA-256 of its content, for a fingerprint; of a folder, those
+    of its files' names and sizes.
 
     Raises:
       UserError: if it cannot be read.

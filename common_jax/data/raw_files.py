@@ -40,15 +40,18 @@ class RawFiles:
         self.identities: dict[str, dict[str, Any]] = {}
 
     def describe(self, path: str | Path) -> dict[str, Any]:
-        """As `common_jax.io.checksums.describe`; hashes the file only if it has changed.
+        """As `describe`; hashes a file only if it has changed.
 
         Raises:
           OSError: if it cannot be read.
         """
         key = os.path.abspath(path)
-        self.identities[key] = self._stored(
-            key, path, "identity", dict, lambda: checksums.describe(path)
-        )
+        if os.path.isdir(path):  # whose time does not tell whether a file in it has changed
+            self.identities[key] = checksums.describe_folder(path)
+        else:
+            self.identities[key] = self._stored(
+                key, path, "identity", dict, lambda: checksums.describe(path)
+            )
         return self.identities[key]
 
     def text_of(self, path: str | Path, name: str, compute: Callable[[], str]) -> str:
@@ -125,13 +128,16 @@ def recorded(cache_dir: str | Path) -> Iterator[RawFiles]:
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """A file's size in bytes and the SHA-256 of its content, within `recorded` from its record.
+    """A file's size in bytes and the SHA-256 of its content, within `recorded` from its record; of
+    a folder `checksums.describe_folder`.
 
     Raises:
       OSError: if it cannot be read.
     """
     files = _records.get()
-    return checksums.describe(path) if files is None else files.describe(path)
+    if files is not None:
+        return files.describe(path)
+    return checksums.describe_folder(path) if os.path.isdir(path) else checksums.describe(path)
 
 
 def text_of(path: str | Path, name: str, compute: Callable[[], str]) -> str:

@@ -124,6 +124,14 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         return {"bytes": file.seek(0, os.SEEK_END), "sha256": digest}
 
 
+def describe_folder(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The number of a folder's entries and the SHA-256 of their names and sizes."""
+    with os.scandir(path) as entries:
+        sizes = sorted((entry.name, entry.stat().st_size) for entry in entries)
+    digest = hashlib.sha256(json.dumps(sizes).encode()).hexdigest()
+    return {"entries": len(sizes), "sha256": digest}
+
+
 def _difference(path: AnyPath, expected: dict[str, Any]) -> str | None:
     try:
         if not in_bucket(path):  # where it would be read as a whole

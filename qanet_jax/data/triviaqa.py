@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from common_jax.bad_examples import BadExamples
+from common_jax.data.corpus import file_identity
 from common_jax.data.tfds import Dataset
 from common_jax.errors import UserError
 from common_jax.fields import require
@@ -72,7 +73,7 @@ def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia
       UserError: if the file cannot be read, is not JSON, or has no list of questions; or by
         `bad_examples`.
     """
-    evidence = _Evidence(Path(path).parent.parent / "evidence" / "wikipedia")
+    evidence = _Evidence(_documents_folder(path))
     ids = set[str]()
     for node in read_json(path).nodes("Data"):
         if read := bad_examples.parse(_of_release, node):
@@ -81,6 +82,13 @@ def read_release(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia
             trivia = trivia._replace(documents=documents)
             if _is_valid(trivia, node.place, ids, bad_examples):
                 yield trivia
+
+
+def _documents_folder(path: str | Path) -> Path:
+    """The folder of the documents of a file of the release; raises UserError without one."""
+    folder = Path(path).parent.parent / "evidence" / "wikipedia"
+    require(folder.is_dir(), f"{folder}: no such folder; unpack the release's evidence")
+    return folder
 
 
 def read_sample(path: str | Path, bad_examples: BadExamples) -> Iterator[Trivia]:
@@ -322,8 +330,6 @@ class _Evidence:
         if Path(name).name == name and os.path.isfile(self.folder / name):
             return self.folder / name
         if self._files is None:
-            if not self.folder.is_dir():
-                raise UserError(f"{self.folder}: no such folder; unpack the release's evidence")
             self._files = {_plain(path.name): path for path in self.folder.iterdir()}
         return self._files.get(_plain(name))
 
@@ -357,7 +363,11 @@ class Supervised:
         return self.source.place
 
     def identity(self) -> Any:
-        return {"triviaqa": self.source.identity(), "split": self.split, "seed": self.seed}
+        documents = {}
+        if not (self.lines or isinstance(self.source, Records)):
+            documents["documents"] = file_identity(_documents_folder(self.source.place))
+        source = self.source.identity()
+        return {"triviaqa": source, **documents, "split": self.split, "seed": self.seed}
 
     def read(self, bad_examples: BadExamples) -> Content:
         golds: Golds = []

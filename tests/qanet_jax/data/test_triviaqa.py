@@ -143,6 +143,15 @@ def test_a_question_without_a_document_is_scored_as_unanswered(tmp_path):
     assert {question.id.partition("--")[0] for question in content.squad.questions} == {"tc_33"}
 
 
+def test_a_corpus_is_that_of_its_documents(tmp_path):
+    path = release(tmp_path, SUNSET)
+    dev = triviaqa.Supervised(File(path), lines=False, split="dev", seed=0, rule="english")
+    before = dev.identity()
+    assert dev.identity() == before
+    (tmp_path / "evidence" / "wikipedia" / "Évita.txt").write_text("Nothing of it is here.")
+    assert dev.identity() != before
+
+
 def test_a_document_that_is_no_text(tmp_path):
     path = release(tmp_path, SUNSET)
     file = tmp_path / "evidence" / "wikipedia" / "Évita.txt"
