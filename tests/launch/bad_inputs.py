@@ -60,7 +60,7 @@ def own(head, row, rows=300):
 
 HATS = files(t_csv="english,german\nA hat.,Ein Hut.\n")
 TRIVIA = "--config.data.format=triviaqa --config.data.train={here}/qa/t.json "
-TRIVIA += "--config.data.dev={here}/qa/t.json --config.data.test="
+TRIVIA += "--config.data.dev={here}/qa/d.json --config.data.test="
 SCORE = "--task squad --predictions {here}/p.json --data {here}/d.json"
 TRIGRAMS = '[{"name": "attconv_jax.models.cdssm:LetterTrigrams", "most": 2147483647}]'
 VECTORS = "--config.data.vectors={here}/v.txt"

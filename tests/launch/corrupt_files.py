@@ -135,7 +135,8 @@ def trivia(name: str) -> Make:
     answer = {"Value": "b", "Aliases": ["b"], "NormalizedAliases": ["b"]}
     question = {"QuestionId": "1", "Question": "q", "Answer": answer}
     data = json.dumps({"Data": [{**question, "EntityPages": [{"Filename": name}]}]})
-    return files(qa__t_json=data, evidence__wikipedia__x_txt="a b c", secret_txt="b")
+    questions = {"qa__t_json": data, "qa__d_json": data}
+    return files(**questions, evidence__wikipedia__x_txt="a b c", secret_txt="b")
 
 
 def flipped(path):
