@@ -221,10 +221,13 @@ class SourceConfig(Section):
         is encoded, to continue with its parameters (`train.init_from`); empty: a vocabulary of its
         own.
       not_prepared: the fields that prepared corpora do not depend on.
+      compared_if_used: those that belong to a run's identity only if they have an effect, as they
+        are newer than others' results.
     """
 
     section: ClassVar[str] = "data"
     not_prepared: ClassVar[frozenset[str]] = frozenset({"cache_dir"})
+    compared_if_used: ClassVar[frozenset[str]] = frozenset()
     source: Literal["files", "tfds", "generated"] = "files"
     dir: str = ""
     tfds: str = ""

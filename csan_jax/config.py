@@ -153,6 +153,7 @@ class DataConfig(SplitsConfig):
     not_prepared: ClassVar[frozenset[str]] = frozenset(
         {"cache_dir", "max_equal_pairs", "batch_tokens", "max_shapes", "batching", "row_tokens"}
     )
+    compared_if_used: ClassVar[frozenset[str]] = frozenset({"held_out_by"})
     inference: ClassVar[str] = "csan_jax.data.inference:infer"
     source_language: str = ""
     target_language: str = ""
@@ -200,8 +201,12 @@ class DataConfig(SplitsConfig):
         require(bool(self.separator), "data.separator: at least one character")
 
     def unused(self) -> dict[str, str]:
-        files = {"separator": "data.source=files"} if self.source == "generated" else {}
-        return {**super().unused(), **files}
+        unused = super().unused()
+        if self.source == "generated":
+            unused |= dict.fromkeys(("separator", "held_out_by"), "data.source=files")
+        elif self.dev and self.test:
+            unused["held_out_by"] = "data.test="
+        return unused
 
     @property
     def column_fields(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common_jax.config import SplitsConfig
+from common_jax.config import SourceConfig, SplitsConfig
 from common_jax.fields import flat, to_mapping
 
 # How files are read, whose content is compared instead (`RunFolder.data_digests`).
@@ -48,7 +48,10 @@ def _comparable(config: Any) -> dict[str, Any]:
     data = getattr(config, "data", None)
     columns = {"data.columns": data.column_order} if isinstance(data, SplitsConfig) else {}
     fields = {**flat(to_mapping(config)), **columns}
-    return {key: value for key, value in fields.items() if key not in READINGS}
+    ignored = {*READINGS}
+    if isinstance(data, SourceConfig):
+        ignored |= {f"data.{name}" for name in data.compared_if_used & data.unused().keys()}
+    return {key: value for key, value in fields.items() if key not in ignored}
 
 
 def resuming(differing: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ def test_operations_and_memory_are_those_of_the_calls(tmp_path, monkeypatch):
     values = meter.reset(seconds=0.5)
     rate = 2 * 3 * 5 * (4 + 2 * 4 + 8) / 0.5
     assert values["tflop_per_second"] == pytest.approx(rate / 1e12)
-    assert values["flop_utilisation"] == pytest.approx(rate / (2 * 67e12))
+    assert values["flop_utilisation"] == pytest.approx(rate / (2 * 494.5e12))
     assert values["peak_memory_mib"] == 5
     assert values["compiling_seconds"] > 0
     assert meter.reset(seconds=0.5)["tflop_per_second"] == 0
