@@ -40,7 +40,7 @@ zh chinese 中文 chinesisch
 # ISO 639-2 and 639-3 codes of the languages for which Moses has rules.
 _ISO3 = """
 as asm|be bel|bn ben|ca cat|cs ces cze|da dan|de deu ger|el ell gre|en eng|es spa|et est|fi fin
-fr fra fre|ga gle|gu guj|hi hin|hu hun|is isl ice|it ita|kn kan|lt lit|lv lav|ml mal|mni|mr mar
+fr fra fre|ga gle|gu guj|hi hin|hu hun|is isl ice|it ita|kn kan|lt lit|lv lav|ml mal|mr mar
 nl nld dut|or ori|pa pan|pl pol|pt por|ro ron rum|ru rus|sk slk slo|sl slv|sv swe|ta tam|te tel
 """
 _BY_ISO3 = {code: codes[:2] for codes in regex.split(r"[|\n]", _ISO3) for code in codes.split()[1:]}

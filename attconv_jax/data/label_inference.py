@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from attconv_jax.data.labels import NUMBER
 from attconv_jax.data.sources import file_sources
 from common_jax.data.inference import Inference, paths_of
 from common_jax.data.prepared import SPLITS
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 _KINDS = ("numbers", "bools", "names")  # of labels
 _FEW = 10  # labels at least, and
 _NEARLY_ALL = 0.9  # the share of them that occur once, in a column of no labels
-_NUMBER = re.compile(r"(-?[0-9]+)(\.0+)?")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
@@ -69,10 +69,10 @@ class _Labels:
         self._inference = inference
         self._data: DataConfig = inference.data
         self._problem = f"{self._data.train}: labels"
-        named = [split for split in SPLITS if getattr(self._data, split)]
-        tables = {split: tables_of(self._data, split) for split in named}
         of_split = {
-            split: [_column(inference, table) for table in tables[split]] for split in named
+            split: [_column(inference, table) for table in tables_of(self._data, split)]
+            for split in SPLITS
+            if getattr(self._data, split)
         }
         self._columns = [column for columns in of_split.values() for column in columns]
         self._trained = {_folded(value) for column in of_split["train"] for value in column.counts}
@@ -160,8 +160,8 @@ class _Labels:
         kinds = {kind: {name for name in self.names if _kind(name) == kind} for kind in _KINDS}
         kinds = {kind: names for kind, names in kinds.items() if names}
         numbers = kinds.get("numbers", set[str]())
-        own = [{_name(value) for value in column.counts} for column in self._columns]
-        in_files = [{_kind(name) for name in names & self.names} for names in own]
+        names_of_files = [{_name(value) for value in column.counts} for column in self._columns]
+        in_files = [{_kind(name) for name in names & self.names} for names in names_of_files]
         bools_are_names = any({"bools", "names"} <= in_file for in_file in in_files)
 
         # -1 is a label beside other negative numbers, and if without it only one label is left.
@@ -243,7 +243,7 @@ def _column(inference: Inference, table: Any) -> _Column:
 
 def _name(value: str) -> str:
     """A label as it is read: a whole number without ".0", and no blanks around it."""
-    number = _NUMBER.fullmatch(value.strip())
+    number = NUMBER.fullmatch(value.strip())
     return number[1] if number else value.strip()
 
 

@@ -11,7 +11,7 @@ from common_jax.fields import join_list, require
 UNLABELLED = "-"  # SNLI's label if annotators disagreed; -1 in datasets
 
 _BOOLS = {"false": ("false", "no", "0"), "true": ("true", "yes", "1")}
-_NUMBER = re.compile(r"(-?[0-9]+)(\.0+)?")
+NUMBER = re.compile(r"(-?[0-9]+)(\.0+)?")  # a whole one, as a label
 
 _log = logging.getLogger(__name__)
 
@@ -73,13 +73,13 @@ class LabelReader:
     def may_be(self, label: str) -> bool:
         """Whether a text may be a label: one of the config's, a number, a bool, or blank."""
         label = label.strip()
-        is_value = _NUMBER.fullmatch(label) or label.lower() in _BOOLS
+        is_value = NUMBER.fullmatch(label) or label.lower() in _BOOLS
         return not label or bool(is_value) or label in self._names + self._ignored
 
     def __call__(self, label: str) -> str:
         """The name of a label, or the label unchanged; "" if it is blank."""
         label = self._of_bool(label.strip())
-        number = _NUMBER.fullmatch(label)
+        number = NUMBER.fullmatch(label)
         if number and self._has_file_names:
             return self._name(number[1])
         if label in self._names or label in self._ignored:

@@ -59,6 +59,16 @@ class Run:
         return self.workdir.result() or {}
 
     @functools.cached_property
+    def is_finished(self) -> bool:
+        """Whether it needs no more steps; not so while it is being continued."""
+        return self.workdir.finished(self.task.config) is not None
+
+    @functools.cached_property
+    def data_identity(self) -> str:
+        """Equal for runs of equal data."""
+        return json.dumps(self.workdir.data_digests(), sort_keys=True)
+
+    @functools.cached_property
     def scores(self) -> Mapping[str, Node]:
         """`ScoredRun.scores` of the splits that have been scored."""
         scored = filter(self.workdir.is_scored, self.task.splits)

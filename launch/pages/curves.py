@@ -49,8 +49,8 @@ def _draw_bars(
 ) -> None:
     """The bars of one of `count` series, beside those of the others."""
     width = 0.8 / count
-    places = _places(series, categories)
-    centres = [at + (number - (count - 1) / 2) * width for at in places]
+    positions = _positions(series, categories)
+    centres = [at + (number - (count - 1) / 2) * width for at in positions]
     style: Any = {"color": COLOURS[number % len(COLOURS)], "label": shown(series.name)}
     error: Any = {"yerr": _halves(series), "error_kw": {"linewidth": 1}}
     axes.bar(centres, series.y, width, **error, **style)
@@ -60,7 +60,7 @@ def _draw_line(
     axes: "Axes", series: Series, number: int, has_points: bool, categories: Mapping[str, int]
 ) -> None:
     """A line in a colour for each series, then in a dash or marker for each round of colours."""
-    x = _places(series, categories)
+    x = _positions(series, categories)
     style: Any = {"color": COLOURS[number % len(COLOURS)], "label": shown(series.name)}
     dash = DASHES[number // len(COLOURS) % len(DASHES)]
     marker = MARKERS[number % len(MARKERS)] if has_points else ""
@@ -98,7 +98,7 @@ def _add_legend(axes: "Axes", has_names: bool) -> float:
     return below
 
 
-def _places(series: Series, categories: Mapping[str, int]) -> Sequence[Any]:
+def _positions(series: Series, categories: Mapping[str, int]) -> Sequence[Any]:
     """The positions of a series on the horizontal axis."""
     return [categories[str(name)] for name in series.x] if categories else series.x
 

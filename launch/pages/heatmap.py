@@ -160,9 +160,9 @@ def _label_cells(axes: "Axes", picture: Heatmap, layout: _Layout, at: int) -> No
         (axes.xaxis, layout.columns, not any(lower)),
         (axes.yaxis, layout.rows, is_first),
     ):
-        places = [n + 0.5 for n in range(0, len(labels), thin)]
+        centres = [n + 0.5 for n in range(0, len(labels), thin)]
         texts = [*map(escaped, labels[::thin])] if is_edge else []
-        axis.set_ticks(places, texts, fontsize=points)
+        axis.set_ticks(centres, texts, fontsize=points)
     axes.tick_params("x", rotation=90)
     axes.tick_params(length=0, pad=2)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -257,12 +256,12 @@ def _groups(runs: Sequence[Run]) -> tuple[list[list[Run]], list[str]]:
     reasons = []
     settings: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
-        if run.workdir.finished(run.task.config) is None:
+        if not run.is_finished:
             taken = run.result["steps"]
             reasons.append(f"{run.label}: is being continued after {taken} steps; in no mean.")
             continue
-        data = json.dumps(run.workdir.data_digests(), sort_keys=True)
-        settings.setdefault(run.setting, {}).setdefault(data, []).append(run)
+        by_data = settings.setdefault(run.setting, {})
+        by_data.setdefault(run.data_identity, []).append(run)
     for by_data in settings.values():
         if len(by_data) > 1:
             labels = " and ".join(", ".join(r.label for r in group) for group in by_data.values())
@@ -313,8 +312,10 @@ def _learning(runs: Sequence[Run], most: int | None) -> list[Element]:
 def learning_curves(runs: Sequence[Run]) -> list[Chart]:
     """Training loss; the metric that selects the first run's checkpoint, by steps and minutes."""
     metric = runs[0].task.config.train.best_metric
+    losses = [line for run in runs for line in run.lines if "loss" in line and "split" not in line]
+    unit = " (nats)" if all("nll" in line for line in losses) else ""  # not of rankings
     charts = [
-        _curve(runs, "Training", "step", "loss", "loss", None),
+        _curve(runs, "Training", "step", f"loss{unit}", "loss", None),
         _curve(runs, "Validation", "step", f"dev {metric}", metric, "dev"),
         _curve(runs, "Validation by time", "minutes", f"dev {metric}", metric, "dev"),
     ]

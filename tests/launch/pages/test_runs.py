@@ -155,6 +155,7 @@ def test_curves_are_the_logs(folder, sections):
     training, validation, by_time = sections["Toy: learning"]
     titles = [chart.title for chart in (training, validation, by_time)]
     assert titles == ["Training", "Validation", "Validation by time"]
+    assert training.y_label == "loss (nats)"
     for series in training.series:
         logged = [line for line in lines(folder / series.name) if "split" not in line]
         assert series.x == [line["step"] for line in logged]
@@ -164,6 +165,14 @@ def test_curves_are_the_logs(folder, sections):
         assert series.x == [line["step"] for line in logged]
         assert series.y == timed.y == [line["loss"] for line in logged]
         assert timed.x == [line["wall_seconds"] / 60 for line in logged]
+
+
+def test_a_loss_that_is_no_cross_entropy_has_no_unit(copied):
+    """As that of rankings."""
+    log = copied("base") / "metrics.jsonl"
+    log.write_text(log.read_text().replace('"nll"', '"ranking"'))
+    training = sections_of(log.parent)["Toy: learning"][0]
+    assert training.y_label == "loss"
 
 
 def test_only_seeds_of_one_setting_are_averaged(folder, copied, tmp_path):
